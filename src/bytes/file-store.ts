@@ -1,0 +1,47 @@
+import type { ByteSink } from "./byte-sink.js";
+import type { ByteSource, OpenedSource } from "./byte-source.js";
+
+/** What a {@link FileStore} knows of a path. */
+export interface FileInfo {
+  /** The path that was asked for, or that of an entry of a listed directory. */
+  readonly path: string;
+  readonly kind: "file" | "directory";
+  /** In bytes; 0 for a directory. */
+  readonly size: number;
+}
+
+/** Options of {@link FileStore.create}. */
+export interface CreateOptions {
+  /** Replace an existing file when the sink is closed; otherwise an existing file is an error (`exists`). */
+  readonly overwrite?: boolean | undefined;
+  /** Bytes that will be written, where known: a disk without room for them is an error before the work starts. */
+  readonly expectedBytes?: number | undefined;
+}
+
+/** Room for bytes that do not fit in memory. It vanishes with {@link ScratchFile.dispose}. */
+export interface ScratchFile {
+  /** Where to write; it has no name of its own and is not closed. */
+  readonly sink: ByteSink;
+  /** What has been written so far, as a source. */
+  source(): ByteSource;
+  /** Gives the room back. */
+  dispose(): Promise<void>;
+}
+
+/** A place where files are: the local disk, a web server, an object store, memory. Paths use `/`. */
+export interface FileStore {
+  /** Opens a file for reading. @throws NotFoundError (`not-found`) */
+  open(path: string): Promise<OpenedSource>;
+  /** What a path is, or undefined when there is nothing. */
+  stat(path: string): Promise<FileInfo | undefined>;
+  /** The entries of a directory, by name. @throws NotFoundError (`not-found`) */
+  list(path: string): Promise<readonly FileInfo[]>;
+  /** Starts a file that appears when its sink is closed; missing parent directories are made. */
+  create(path: string, options?: CreateOptions): Promise<ByteSink>;
+  /** Removes a file, or a directory with all in it; nothing happens when there is none. */
+  remove(path: string): Promise<void>;
+  /** Gives a file or directory another name in one step, replacing a file of that name. */
+  rename(from: string, to: string): Promise<void>;
+  /** Room for bytes that do not fit in memory. */
+  scratch(): Promise<ScratchFile>;
+}

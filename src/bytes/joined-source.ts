@@ -1,0 +1,130 @@
+import { type ByteSource, checkRange, type ReadOptions, SlicedSource, sliceSource } from "./byte-source.js";
+import { MemorySource } from "./memory-source.js";
+
+/**
+ * Several sources one after another as one source. Empty parts are left out, and parts that are neighbours in the
+ * same source become one, so a merged message is as few extents as it can be.
+ */
+export function joinSources(name: string, parts: Iterable<ByteSource>): ByteSource {
+  const joined: ByteSource[] = [];
+  for (const part of parts) {
+    if (part.size === 0) continue;
+    const last = joined.at(-1);
+    const neighbour = last === undefined ? undefined : joinNeighbours(last, part);
+    if (neighbour === undefined) joined.push(part);
+    else joined[joined.length - 1] = neighbour;
+  }
+  if (joined.length === 1) return joined[0] as ByteSource;
+  if (joined.length === 0) return new MemorySource(new Uint8Array(0), name);
+  return new JoinedSource(name, joined);
+}
+
+function joinNeighbours(a: ByteSource, b: ByteSource): ByteSource | undefined {
+  if (!(a instanceof SlicedSource) || !(b instanceof SlicedSource)) return undefined;
+  if (a.origin !== b.origin || a.start + a.size !== b.start) return undefined;
+  return sliceSource(a.origin, a.start, a.size + b.size);
+}
+
+/** A list of sources read as one; made by {@link joinSources}. */
+export class JoinedSource implements ByteSource {
+  readonly name: string;
+  readonly size: number;
+  readonly parts: readonly ByteSource[];
+  private readonly starts: Float64Array;
+
+  /** Joins `parts`, none of which may be empty. */
+  constructor(name: string, parts: readonly ByteSource[]) {
+    this.name = name;
+    this.parts = parts;
+    this.starts = new Float64Array(parts.length + 1);
+    let total = 0;
+    for (const [i, part] of parts.entries()) {
+      this.starts[i] = total;
+      total += part.size;
+    }
+    this.starts[parts.length] = total;
+    this.size = total;
+  }
+
+  /** See {@link ByteSource.read}. */
+  async read(offset: number, length: number, options?: ReadOptions): Promise<Uint8Array> {
+    checkRange(this, offset, length);
+    let index = this.partAt(offset);
+    const within = offset - this.startOf(index);
+    if (length === 0 || within + length <= this.part(index).size) return this.part(index).read(within, length, options);
+    const target = new Uint8Array(length);
+    let done = 0;
+    while (done < length) {
+      const from = offset + done - this.startOf(index);
+      const part = this.part(index++);
+      const count = Math.min(part.size - from, length - done);
+      target.set(await part.read(from, count, options), done);
+      done += count;
+    }
+    return target;
+  }
+
+  /** See {@link ByteSource.readPieces}; goes on over several parts until `scratch` is full. */
+  async readPieces(
+    offset: number,
+    length: number,
+    scratch: Uint8Array,
+    options?: ReadOptions,
+  ): Promise<readonly Uint8Array[]> {
+    checkRange(this, offset, length);
+    const pieces: Uint8Array[] = [];
+    const limit = Math.min(length, scratch.length);
+    let index = this.partAt(offset);
+    let done = 0;
+    while (done < limit) {
+      const from = offset + done - this.startOf(index);
+      const part = this.part(index);
+      const count = Math.min(part.size - from, limit - done);
+      const got = await part.readPieces(from, count, scratch.subarray(done, limit), options);
+      let bytes = 0;
+      for (const piece of got) bytes += piece.length;
+      pieces.push(...got);
+      done += bytes;
+      if (from + bytes === part.size) index++;
+      else if (bytes < count) break;
+    }
+    return pieces;
+  }
+
+  /** See {@link ByteSource.slice}. */
+  slice(offset: number, length: number): ByteSource {
+    checkRange(this, offset, length);
+    if (length === 0) return new MemorySource(new Uint8Array(0), this.name);
+    const parts: ByteSource[] = [];
+    let index = this.partAt(offset);
+    let done = 0;
+    while (done < length) {
+      const from = offset + done - this.startOf(index);
+      const part = this.part(index++);
+      const count = Math.min(part.size - from, length - done);
+      parts.push(part.slice(from, count));
+      done += count;
+    }
+    return joinSources(this.name, parts);
+  }
+
+  private part(index: number): ByteSource {
+    return this.parts[index] as ByteSource;
+  }
+
+  private startOf(index: number): number {
+    return this.starts[index] as number;
+  }
+
+  /** The last part that starts at or before `offset`. */
+  private partAt(offset: number): number {
+    let low = 0;
+    let high = this.parts.length - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >>> 1;
+      if (this.startOf(middle) <= offset) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  }
+}

@@ -1,0 +1,27 @@
+import { loadPlatformHasher } from "#hashing";
+import { type Hasher64, PortableHasher } from "./highwayhash.js";
+
+/** Below this a hash is done before a faster implementation is loaded. */
+const PORTABLE_BYTES = 256 * 1024;
+
+type HasherFactory = (key: Uint8Array) => Hasher64;
+
+let fast: Promise<HasherFactory | undefined> | undefined;
+
+/** HighwayHash-64 of a short text, such as a header. */
+export function hash64(key: Uint8Array, bytes: Uint8Array): bigint {
+  const hasher = new PortableHasher(key);
+  hasher.update(bytes);
+  return hasher.digest();
+}
+
+/**
+ * A hasher for about `expectedBytes` bytes: this platform's native or WebAssembly form for many, plain JavaScript for
+ * few or where there is nothing else. All give the same hash.
+ */
+export async function createHasher(key: Uint8Array, expectedBytes: number): Promise<Hasher64> {
+  if (expectedBytes < PORTABLE_BYTES) return new PortableHasher(key);
+  fast ??= loadPlatformHasher();
+  const factory = await fast;
+  return factory === undefined ? new PortableHasher(key) : factory(key);
+}

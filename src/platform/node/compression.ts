@@ -1,0 +1,180 @@
+import { promisify } from "node:util";
+import zlib from "node:zlib";
+import type { ByteStream, Codec, CompressionType } from "../../codecs/compression.js";
+import { decompressSnappy, decompressSnappyStream } from "../../codecs/snappy.js";
+import { encodeVarint } from "../../codecs/varint.js";
+import { MAX_IN_MEMORY_BYTES } from "../../limits.js";
+
+/** Loads the codec of a compression type for Node. */
+export async function loadPlatformCodec(type: Exclude<CompressionType, "none">): Promise<Codec> {
+  if (type === "brotli") return brotli;
+  if (type === "snappy") return loadSnappy();
+  return "createZstdDecompress" in zlib ? nativeZstd() : loadZstd();
+}
+
+/** Quality of Brotli where none is asked for: Riegeli's own default. */
+const BROTLI_QUALITY = 6;
+/** Below this a worker thread costs more than it saves. */
+const SYNC_BYTES = 32 * 1024;
+const STREAM_CHUNK_BYTES = 256 * 1024;
+
+const brotliCompress = promisify<zlib.InputType, zlib.BrotliOptions, Buffer>(zlib.brotliCompress);
+const brotliDecompress = promisify<zlib.InputType, zlib.BrotliOptions, unknown>(zlib.brotliDecompress);
+
+const brotli: Codec = {
+  async compress(bytes, level = BROTLI_QUALITY) {
+    const options = brotliOptions(level, bytes.length);
+    return plain(
+      bytes.length < SYNC_BYTES ? zlib.brotliCompressSync(bytes, options) : await brotliCompress(bytes, options),
+    );
+  },
+  async decompress(bytes, decodedSize) {
+    // One byte more than announced, so that a longer stream shows itself.
+    const options = {
+      maxOutputLength: decodedSize + 1,
+      info: true,
+      params: { [zlib.constants.BROTLI_DECODER_PARAM_LARGE_WINDOW]: 1 },
+    };
+    const result =
+      bytes.length < SYNC_BYTES ? zlib.brotliDecompressSync(bytes, options) : await brotliDecompress(bytes, options);
+    const { buffer, engine } = result as unknown as { buffer: Buffer; engine: { bytesWritten: number } };
+    checkConsumed(engine.bytesWritten, bytes.length);
+    return plain(buffer);
+  },
+  compressStream(chunks, size, level = BROTLI_QUALITY) {
+    const options = { ...brotliOptions(level, size), chunkSize: STREAM_CHUNK_BYTES };
+    return transform(zlib.createBrotliCompress(options), chunks);
+  },
+  decompressStream(chunks) {
+    const params = { [zlib.constants.BROTLI_DECODER_PARAM_LARGE_WINDOW]: 1 };
+    return transform(zlib.createBrotliDecompress({ chunkSize: STREAM_CHUNK_BYTES, params }), chunks);
+  },
+};
+
+function brotliOptions(level: number, size: number): zlib.BrotliOptions {
+  return {
+    params: {
+      [zlib.constants.BROTLI_PARAM_QUALITY]: level,
+      [zlib.constants.BROTLI_PARAM_SIZE_HINT]: Math.min(size, 2 ** 30),
+    },
+  };
+}
+
+/** Node's zstd, from 22.15 on. Its types are not in the declarations of Node 20. */
+interface ZstdZlib {
+  createZstdCompress(options: object): zlib.BrotliCompress;
+  createZstdDecompress(options: object): zlib.BrotliDecompress;
+  zstdCompressSync(bytes: Uint8Array, options: object): Buffer;
+  zstdDecompressSync(bytes: Uint8Array, options: object): unknown;
+  constants: { ZSTD_c_compressionLevel: number };
+}
+
+const ZSTD_LEVEL = 3;
+
+function nativeZstd(): Codec {
+  const zstd = zlib as unknown as ZstdZlib;
+  const params = (level: number) => ({ [zstd.constants.ZSTD_c_compressionLevel]: level });
+  return {
+    async compress(bytes, level = ZSTD_LEVEL) {
+      return plain(zstd.zstdCompressSync(bytes, { params: params(level) }));
+    },
+    async decompress(bytes, decodedSize) {
+      const result = zstd.zstdDecompressSync(bytes, { maxOutputLength: decodedSize + 1, info: true });
+      const { buffer, engine } = result as { buffer: Buffer; engine: { bytesWritten: number } };
+      checkConsumed(engine.bytesWritten, bytes.length);
+      return plain(buffer);
+    },
+    compressStream(chunks, size, level = ZSTD_LEVEL) {
+      const options = { params: params(level), pledgedSrcSize: size, chunkSize: STREAM_CHUNK_BYTES };
+      return transform(zstd.createZstdCompress(options), chunks);
+    },
+    decompressStream(chunks) {
+      return transform(zstd.createZstdDecompress({ chunkSize: STREAM_CHUNK_BYTES }), chunks);
+    },
+  };
+}
+
+async function loadZstd(): Promise<Codec> {
+  const { default: wasm } = await import("@foxglove/wasm-zstd");
+  const { Decompress } = await import("fzstd");
+  await wasm.isLoaded;
+  return {
+    async compress(bytes, level = ZSTD_LEVEL) {
+      return plain(wasm.compress(bytes, level));
+    },
+    async decompress(bytes, decodedSize) {
+      if (decodedSize > MAX_IN_MEMORY_BYTES) throw new RangeError("too large for one buffer");
+      return plain(wasm.decompress(bytes, decodedSize));
+    },
+    async *decompressStream(chunks) {
+      let outputs: Uint8Array[] = [];
+      const stream = new Decompress((output) => outputs.push(output));
+      for await (const chunk of chunks) {
+        stream.push(new Uint8Array(chunk));
+        yield* outputs;
+        outputs = [];
+      }
+      stream.push(new Uint8Array(0), true);
+      yield* outputs;
+    },
+  };
+}
+
+async function loadSnappy(): Promise<Codec> {
+  const { default: snappy } = await import("snappyjs");
+  return {
+    async compress(bytes) {
+      return snappy.compress(new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength));
+    },
+    async decompress(bytes, decodedSize) {
+      return decompressSnappy(bytes, decodedSize);
+    },
+    compressStream: (chunks, size) => compressFragments(snappy.compress, chunks, size),
+    decompressStream: decompressSnappyStream,
+  };
+}
+
+/** A Snappy block is its length and then fragments that do not refer to each other, so it can be written in pieces. */
+async function* compressFragments(
+  compress: (bytes: Uint8Array) => Uint8Array,
+  chunks: ByteStream,
+  size: number,
+): ByteStream {
+  yield encodeVarint(size);
+  for await (const chunk of chunks) {
+    const preamble = encodeVarint(chunk.length).length;
+    yield compress(new Uint8Array(chunk)).subarray(preamble);
+  }
+}
+
+/** Runs a zlib stream over chunks. A chunk's memory is free again when the next one is asked for. */
+async function* transform(stream: zlib.BrotliCompress | zlib.BrotliDecompress, chunks: ByteStream): ByteStream {
+  let fed = 0;
+  async function feed(): Promise<void> {
+    for await (const chunk of chunks) {
+      fed += chunk.length;
+      await new Promise<void>((resolve, reject) => {
+        stream.write(chunk, (error) => (error ? reject(error) : resolve()));
+      });
+    }
+    stream.end();
+  }
+  const feeding = feed();
+  feeding.catch((error) => stream.destroy(error));
+  try {
+    for await (const output of stream) yield plain(output as Buffer);
+    await feeding;
+    checkConsumed(stream.bytesWritten, fed);
+  } finally {
+    stream.destroy();
+  }
+}
+
+/** The bytes of a Buffer as a plain array: Buffer's own `slice` and `toString` would surprise a caller. */
+function plain(buffer: Uint8Array): Uint8Array {
+  return new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.byteLength);
+}
+
+function checkConsumed(consumed: number, given: number): void {
+  if (consumed !== given) throw new RangeError(`compressed stream ends ${given - consumed} bytes early`);
+}
