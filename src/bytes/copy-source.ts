@@ -53,3 +53,22 @@ export async function readInOrder(
 export async function copySource(source: ByteSource, sink: ByteSink, options: CopyOptions = {}): Promise<void> {
   await readInOrder(source, (pieces) => sink.write(pieces), options);
 }
+
+/** Buffer of {@link streamSource}, 256 KiB. */
+const STREAM_BUFFER_BYTES = 256 * 1024;
+
+/** A whole source as a stream of pieces; each is good until the next is asked for. */
+export async function* streamSource(
+  source: ByteSource,
+  onBytes?: ((count: number) => void) | undefined,
+): AsyncGenerator<Uint8Array> {
+  const scratch = new Uint8Array(Math.min(STREAM_BUFFER_BYTES, source.size));
+  let offset = 0;
+  while (offset < source.size) {
+    for (const piece of await source.readPieces(offset, source.size - offset, scratch)) {
+      yield piece;
+      offset += piece.length;
+      onBytes?.(piece.length);
+    }
+  }
+}

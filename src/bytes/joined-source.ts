@@ -7,12 +7,14 @@ import { MemorySource } from "./memory-source.js";
  */
 export function joinSources(name: string, parts: Iterable<ByteSource>): ByteSource {
   const joined: ByteSource[] = [];
-  for (const part of parts) {
-    if (part.size === 0) continue;
-    const last = joined.at(-1);
-    const neighbour = last === undefined ? undefined : joinNeighbours(last, part);
-    if (neighbour === undefined) joined.push(part);
-    else joined[joined.length - 1] = neighbour;
+  for (const given of parts) {
+    for (const part of given instanceof JoinedSource ? given.parts : [given]) {
+      if (part.size === 0) continue;
+      const last = joined.at(-1);
+      const neighbour = last === undefined ? undefined : joinNeighbours(last, part);
+      if (neighbour === undefined) joined.push(part);
+      else joined[joined.length - 1] = neighbour;
+    }
   }
   if (joined.length === 1) return joined[0] as ByteSource;
   if (joined.length === 0) return new MemorySource(new Uint8Array(0), name);
@@ -80,6 +82,13 @@ export class JoinedSource implements ByteSource {
       const from = offset + done - this.startOf(index);
       const part = this.part(index);
       const count = Math.min(part.size - from, limit - done);
+      if (part instanceof MemorySource) {
+        // The rewritten heads of a merged message: many and tiny, so not worth a promise each.
+        pieces.push(part.bytes.subarray(from, from + count));
+        done += count;
+        if (from + count === part.size) index++;
+        continue;
+      }
       const got = await part.readPieces(from, count, scratch.subarray(done, limit), options);
       let bytes = 0;
       for (const piece of got) bytes += piece.length;
