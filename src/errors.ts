@@ -39,6 +39,7 @@ export const ERROR_CODES = {
   // The caller.
   usage: "The call or the command line is wrong.",
   exists: "The output exists already.",
+  "read-failed": "The system or the network refused a read.",
   "write-failed": "The output could not be written.",
   interrupted: "The work was interrupted.",
   "file-changed": "The file changed while it was being read.",

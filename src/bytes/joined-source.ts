@@ -27,6 +27,15 @@ function joinNeighbours(a: ByteSource, b: ByteSource): ByteSource | undefined {
   return sliceSource(a.origin, a.start, a.size + b.size);
 }
 
+/** Below this what is left of the scratch memory is not worth another read. */
+const SMALLEST_SCRATCH_BYTES = 4 * 1024;
+
+/** What is left of scratch memory behind a piece, when the piece lies in it. */
+function behind(scratch: Uint8Array, piece: Uint8Array): Uint8Array {
+  if (piece.buffer !== scratch.buffer) return scratch;
+  return scratch.subarray(Math.max(0, piece.byteOffset + piece.byteLength - scratch.byteOffset));
+}
+
 /** A list of sources read as one; made by {@link joinSources}. */
 export class JoinedSource implements ByteSource {
   readonly name: string;
@@ -75,27 +84,28 @@ export class JoinedSource implements ByteSource {
   ): Promise<readonly Uint8Array[]> {
     checkRange(this, offset, length);
     const pieces: Uint8Array[] = [];
-    const limit = Math.min(length, scratch.length);
     let index = this.partAt(offset);
     let done = 0;
-    while (done < limit) {
+    // Pieces may lie anywhere in the scratch memory given for them, so what is free begins behind the last.
+    let free = scratch;
+    while (done < length && (free.length >= SMALLEST_SCRATCH_BYTES || done === 0)) {
       const from = offset + done - this.startOf(index);
       const part = this.part(index);
-      const count = Math.min(part.size - from, limit - done);
+      const count = Math.min(part.size - from, length - done);
+      let got = 0;
       if (part instanceof MemorySource) {
         // The rewritten heads of a merged message: many and tiny, so not worth a promise each.
         pieces.push(part.bytes.subarray(from, from + count));
-        done += count;
-        if (from + count === part.size) index++;
-        continue;
+        got = count;
+      } else {
+        for (const piece of await part.readPieces(from, count, free, options)) {
+          pieces.push(piece);
+          got += piece.length;
+          free = behind(free, piece);
+        }
       }
-      const got = await part.readPieces(from, count, scratch.subarray(done, limit), options);
-      let bytes = 0;
-      for (const piece of got) bytes += piece.length;
-      pieces.push(...got);
-      done += bytes;
-      if (from + bytes === part.size) index++;
-      else if (bytes < count) break;
+      done += got;
+      if (from + got === part.size) index++;
     }
     return pieces;
   }

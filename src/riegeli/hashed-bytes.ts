@@ -63,7 +63,7 @@ export class HashedBytes implements ByteSource {
   async verify(options: CopyOptions = {}): Promise<void> {
     if (this.verified) return;
     const hasher = await createHasher(RIEGELI_HASH_KEY, this.size);
-    await readInOrder(this.bytes, (pieces) => pieces.forEach((piece) => hasher.update(piece)), options);
+    await readInOrder(this.bytes, (pieces) => hashPieces(hasher, pieces), options);
     this.finish(hasher);
   }
 
@@ -95,4 +95,9 @@ export class HashedBytes implements ByteSource {
     }
     this.verified = true;
   }
+}
+
+/** Adds pieces to a hash, in order. */
+export function hashPieces(hasher: Hasher64, pieces: readonly Uint8Array[]): void {
+  for (const piece of pieces) hasher.update(piece);
 }

@@ -13,6 +13,7 @@ import { BLOCK_BYTES, chunkEndOf, RIEGELI_HASH_KEY, remainingInBlock } from "./b
 import { CHUNK_HEADER_BYTES, CHUNK_TYPES, type ChunkHeader, encodeChunkHeader } from "./chunk-header.js";
 import { ChunkSink } from "./chunk-sink.js";
 import { encodeCompressionType } from "./compression-type.js";
+import { hashPieces } from "./hashed-bytes.js";
 import { encodeSimpleChunk } from "./simple-chunk.js";
 import { encodeTransposedChunk } from "./transposed-encoder.js";
 
@@ -160,7 +161,7 @@ export class RecordWriter {
   /** Writes a chunk whose data is in memory. */
   private async writeChunk(header: Omit<ChunkHeader, "dataHash">, pieces: readonly Uint8Array[]): Promise<void> {
     const hasher = await createHasher(RIEGELI_HASH_KEY, header.dataSize);
-    for (const piece of pieces) hasher.update(piece);
+    hashPieces(hasher, pieces);
     const chunk = this.beginChunk(header);
     await chunk.write([encodeChunkHeader({ ...header, dataHash: hasher.digest() }), ...pieces]);
     await chunk.finish();
@@ -236,10 +237,9 @@ export class RecordWriter {
     const dataSize = totalLength(prelude) + values.size;
     const header = { type: CHUNK_TYPES.simple, dataSize, recordCount: 1, decodedDataSize: decodedSize };
     const hasher = await createHasher(RIEGELI_HASH_KEY, dataSize);
-    for (const piece of prelude) hasher.update(piece);
-    const hashPieces = (pieces: readonly Uint8Array[]) => pieces.forEach((piece) => hasher.update(piece));
+    hashPieces(hasher, prelude);
     const canPatch = this.sink.patch !== undefined;
-    if (!canPatch) await readInOrder(values, hashPieces);
+    if (!canPatch) await readInOrder(values, (pieces) => hashPieces(hasher, pieces));
     const chunk = this.beginChunk(header);
     const known = canPatch
       ? new Uint8Array(CHUNK_HEADER_BYTES)
@@ -248,7 +248,7 @@ export class RecordWriter {
     await readInOrder(
       values,
       (pieces) => {
-        if (canPatch) hashPieces(pieces);
+        if (canPatch) hashPieces(hasher, pieces);
         return chunk.write(pieces);
       },
       { onBytes },

@@ -1,12 +1,14 @@
 import { ByteCursor } from "../bytes/byte-cursor.js";
 import {
   type BufferPlace,
+  type ByteStream,
   type CompressionType,
   checkAnnouncedSize,
   decompressExactly,
+  loadCodec,
 } from "../codecs/compression.js";
-import { LimitError } from "../errors.js";
-import { MAX_TRANSPOSED_BYTES } from "../limits.js";
+import { CorruptionError, LimitError } from "../errors.js";
+import { MAX_IN_MEMORY_BYTES, MAX_TRANSPOSED_BYTES } from "../limits.js";
 import { invalidTransposed, readCount } from "./transposed-format.js";
 
 /** The lengths at the head of a transposed chunk's header. */
@@ -67,11 +69,40 @@ export async function readBuffers(
   const bytes = new Uint8Array(total);
   let at = 0;
   for (let i = 0; i < buckets.length; i++) {
-    const decodedSize = decodedSizes[i] as number;
-    bytes.set(await decompressExactly(compression, buckets[i] as Uint8Array, decodedSize, place), at);
-    at += decodedSize;
+    const target = bytes.subarray(at, at + (decodedSizes[i] as number));
+    await decompressBucket(compression, buckets[i] as Uint8Array, target, place);
+    at += target.length;
   }
   return { bytes, count, starts };
+}
+
+/** Decompresses a bucket to exactly `target`; a large one as a stream, since not every codec takes it as a whole. */
+async function decompressBucket(
+  compression: Exclude<CompressionType, "none">,
+  stored: Uint8Array,
+  target: Uint8Array,
+  place: BufferPlace,
+): Promise<void> {
+  if (target.length <= MAX_IN_MEMORY_BYTES) {
+    target.set(await decompressExactly(compression, stored, target.length, place));
+    return;
+  }
+  const codec = await loadCodec(compression);
+  let at = 0;
+  try {
+    for await (const piece of codec.decompressStream(inOnePiece(stored))) {
+      if (piece.length > target.length - at) throw new RangeError("longer than announced");
+      target.set(piece, at);
+      at += piece.length;
+    }
+    if (at < target.length) throw new RangeError("shorter than announced");
+  } catch (cause) {
+    throw new CorruptionError("decompression", `${compression} buffer does not decompress`, { ...place, cause });
+  }
+}
+
+async function* inOnePiece(bytes: Uint8Array): ByteStream {
+  yield bytes;
 }
 
 function takeBuckets(cursor: ByteCursor, lengths: Float64Array, place: BufferPlace): Uint8Array[] {

@@ -53,7 +53,12 @@ export class ColumnBuilder {
   private stepCount = 0;
   private pathCount = 0;
   private readonly root = this.makePath(0, 0);
-  private readonly messageStart = this.addState(NODE_TAGS.messageStart, undefined, undefined, this.root.id);
+  private readonly messageStart = this.addState({
+    tag: NODE_TAGS.messageStart,
+    subtype: undefined,
+    buffer: undefined,
+    reachedFrom: this.root.id,
+  });
   private nonProto = -1;
 
   /** The states that make up the records, in their order. */
@@ -74,7 +79,8 @@ export class ColumnBuilder {
   private addNonProto(record: Uint8Array): void {
     if (this.nonProto < 0) {
       const buffer = this.addBuffer(BUFFER_KINDS.nonProto);
-      this.nonProto = this.addState(NODE_TAGS.nonProto, undefined, buffer, this.root.id);
+      const { nonProto: tag } = NODE_TAGS;
+      this.nonProto = this.addState({ tag, subtype: undefined, buffer, reachedFrom: this.root.id });
     }
     this.states[this.nonProto]?.buffer?.prepend(record, 0, record.length);
     this.nonProtoLengths.prependVarint(record.length);
@@ -165,33 +171,29 @@ export class ColumnBuilder {
   }
 
   private addForm(path: FieldPath, form: number): number {
-    const { tag, parentId } = path;
-    let state: number;
+    const state = this.addState(this.makeForm(path, form));
+    path.states[form] = state;
+    return state;
+  }
+
+  private makeForm(path: FieldPath, form: number): State {
+    const { tag, parentId, id } = path;
+    const plain = { tag, subtype: undefined, buffer: undefined, reachedFrom: parentId };
     switch (tag & 7) {
       case WIRE_TYPES.varint: {
         const buffer = form < FIRST_INLINE_SUBTYPE ? this.bufferOf(path, BUFFER_KINDS.varint) : undefined;
-        state = this.addState(tag, form, buffer, parentId);
-        break;
+        return { ...plain, subtype: form, buffer };
       }
       case WIRE_TYPES.fixed32:
-        state = this.addState(tag, undefined, this.bufferOf(path, BUFFER_KINDS.fixed32), parentId);
-        break;
+        return { ...plain, buffer: this.bufferOf(path, BUFFER_KINDS.fixed32) };
       case WIRE_TYPES.fixed64:
-        state = this.addState(tag, undefined, this.bufferOf(path, BUFFER_KINDS.fixed64), parentId);
-        break;
+        return { ...plain, buffer: this.bufferOf(path, BUFFER_KINDS.fixed64) };
       case WIRE_TYPES.startGroup:
-        if (form === FORMS.groupEnd) state = this.addState(tag + 1, undefined, undefined, parentId);
-        else state = this.addState(tag, undefined, undefined, path.id);
-        break;
-      default:
-        if (form === FORMS.submessageStart)
-          state = this.addState(NODE_TAGS.submessageStart, undefined, undefined, path.id);
-        else if (form === FORMS.submessageEnd)
-          state = this.addState(tag + SUBMESSAGE_END_OFFSET, undefined, undefined, parentId);
-        else state = this.addState(tag, undefined, this.bufferOf(path, BUFFER_KINDS.string), parentId);
+        return form === FORMS.groupEnd ? { ...plain, tag: tag + 1 } : { ...plain, reachedFrom: id };
     }
-    path.states[form] = state;
-    return state;
+    if (form === FORMS.submessageStart) return { ...plain, tag: NODE_TAGS.submessageStart, reachedFrom: id };
+    if (form === FORMS.submessageEnd) return { ...plain, tag: tag + SUBMESSAGE_END_OFFSET };
+    return { ...plain, buffer: this.bufferOf(path, BUFFER_KINDS.string) };
   }
 
   private bufferOf(path: FieldPath, kind: number): BackwardBuffer {
@@ -205,13 +207,8 @@ export class ColumnBuilder {
     return buffer;
   }
 
-  private addState(
-    tag: number,
-    subtype: number | undefined,
-    buffer: BackwardBuffer | undefined,
-    reachedFrom: number,
-  ): number {
-    return this.states.push({ tag, subtype, buffer, reachedFrom }) - 1;
+  private addState(state: State): number {
+    return this.states.push(state) - 1;
   }
 
   private addStep(state: number): void {

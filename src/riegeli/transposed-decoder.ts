@@ -151,9 +151,9 @@ function buildRecords(program: Program, expected: ExpectedRecords, place: Buffer
         length = first < 0x80 ? first + 1 : stringLength(bytes, from, starts[buffer + 1] as number, place);
       } else {
         const from = positions[lastBuffer] as number;
-        const prefixLength = varintEnd(bytes, from, starts[lastBuffer + 1] as number, place) - from;
+        const prefixLength = lengthEnd(bytes, from, starts[lastBuffer + 1] as number, place) - from;
         positions[lastBuffer] = from + prefixLength;
-        length = varintValue(bytes, from, prefixLength);
+        length = lengthAt(bytes, from, prefixLength);
       }
       const from = positions[buffer] as number;
       if (length > (starts[buffer + 1] as number) - from) throw invalidTransposed(place, "a buffer ends early");
@@ -216,13 +216,13 @@ function buildRecords(program: Program, expected: ExpectedRecords, place: Buffer
   }
 
   if (openEnds.length > 0) throw invalidTransposed(place, "end of a submessage without a start");
-  if (recordsLeft > 0)
-    throw invalidTransposed(place, "fewer records than announced", { actual: `${recordsLeft} less` });
+  if (recordsLeft > 0) {
+    const actual = ends.length - recordsLeft;
+    throw invalidTransposed(place, "fewer records than announced", { expected: ends.length, actual });
+  }
   if (at > 0 || recordStart > 0) {
-    throw invalidTransposed(place, "records", {
-      expected: `${values.length} bytes`,
-      actual: values.length - recordStart,
-    });
+    const actual = `${values.length - recordStart} bytes`;
+    throw invalidTransposed(place, "records", { expected: `${values.length} bytes`, actual });
   }
   return { values, ends };
 }
@@ -230,14 +230,14 @@ function buildRecords(program: Program, expected: ExpectedRecords, place: Buffer
 /** Below this a loop is faster than the call that copies; measured. */
 const SHORT_COPY_BYTES = 32;
 
-/** Bytes of a string at `from` with its length before it. */
+/** Bytes of a string at `from`, its length included. */
 function stringLength(bytes: Uint8Array, from: number, limit: number, place: BufferPlace): number {
-  const prefixLength = varintEnd(bytes, from, limit, place) - from;
-  return prefixLength + varintValue(bytes, from, prefixLength);
+  const prefixLength = lengthEnd(bytes, from, limit, place) - from;
+  return prefixLength + lengthAt(bytes, from, prefixLength);
 }
 
-/** Where the varint at `from` ends; it has to be one of 32 bits. */
-function varintEnd(bytes: Uint8Array, from: number, limit: number, place: BufferPlace): number {
+/** Where the length at `from` ends. Source: transpose_decoder.cc, which takes 32 bits at most. */
+function lengthEnd(bytes: Uint8Array, from: number, limit: number, place: BufferPlace): number {
   for (let at = from; at < limit && at < from + 5; at++) {
     const byte = bytes[at] as number;
     if (byte >= 0x80) continue;
@@ -247,7 +247,7 @@ function varintEnd(bytes: Uint8Array, from: number, limit: number, place: Buffer
   throw invalidTransposed(place, "length of a string or record ends early or is over 32 bits");
 }
 
-function varintValue(bytes: Uint8Array, from: number, length: number): number {
+function lengthAt(bytes: Uint8Array, from: number, length: number): number {
   let value = 0;
   for (let i = length - 1; i >= 0; i--) value = value * 128 + ((bytes[from + i] as number) & 0x7f);
   return value;

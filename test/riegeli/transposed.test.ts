@@ -5,7 +5,12 @@ import { concatBytes, totalLength } from "../../src/bytes/byte-sink.js";
 import type { CompressionType } from "../../src/codecs/compression.js";
 import { encodeVarint } from "../../src/codecs/varint.js";
 import { CairnError, CorruptionError, isCairnError, LimitError, UnsupportedError } from "../../src/errors.js";
-import { MAX_RECORDS_PER_CHUNK, MAX_TRANSPOSED_BYTES, MAX_TRANSPOSED_NODES } from "../../src/limits.js";
+import {
+  MAX_IN_MEMORY_BYTES,
+  MAX_RECORDS_PER_CHUNK,
+  MAX_TRANSPOSED_BYTES,
+  MAX_TRANSPOSED_NODES,
+} from "../../src/limits.js";
 import { type DecodedRecords, decodeTransposedChunk } from "../../src/riegeli/transposed-decoder.js";
 import { encodeTransposedChunk } from "../../src/riegeli/transposed-encoder.js";
 import { expectBytes, sha256 } from "../support/bytes.js";
@@ -259,6 +264,14 @@ describe("encodeTransposedChunk", () => {
       concatBytes([Uint8Array.of(0), large]),
     ];
     for (const compression of TYPES) await expectRoundTrip(records, { compression });
+  });
+
+  it("gives back a value that is too large to be decompressed as a whole", async () => {
+    const unit = new Uint8Array(100_000).map((_, i) => (i * i * i) >>> 7);
+    const large = new Uint8Array(MAX_IN_MEMORY_BYTES + 1);
+    for (let at = 0; at + unit.length <= large.length; at += unit.length) large.set(unit, at);
+    const data = await expectRoundTrip([large], { compression: "zstd" });
+    await expect(decode(data.subarray(0, -1), 1, large.length)).rejects.toBeInstanceOf(CorruptionError);
   });
 
   it("refuses records that are too large for a chunk", async () => {

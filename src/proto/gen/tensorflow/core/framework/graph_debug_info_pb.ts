@@ -10,7 +10,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file tensorflow/core/framework/graph_debug_info.proto.
  */
 export const file_tensorflow_core_framework_graph_debug_info: GenFile = /*@__PURE__*/
-  fileDesc("CjB0ZW5zb3JmbG93L2NvcmUvZnJhbWV3b3JrL2dyYXBoX2RlYnVnX2luZm8ucHJvdG8SCnRlbnNvcmZsb3cinwYKDkdyYXBoRGVidWdJbmZvEg0KBWZpbGVzGAEgAygJEkAKDGZyYW1lc19ieV9pZBgEIAMoCzIqLnRlbnNvcmZsb3cuR3JhcGhEZWJ1Z0luZm8uRnJhbWVzQnlJZEVudHJ5EkAKDHRyYWNlc19ieV9pZBgGIAMoCzIqLnRlbnNvcmZsb3cuR3JhcGhEZWJ1Z0luZm8uVHJhY2VzQnlJZEVudHJ5EjYKBnRyYWNlcxgCIAMoCzImLnRlbnNvcmZsb3cuR3JhcGhEZWJ1Z0luZm8uVHJhY2VzRW50cnkSRwoQbmFtZV90b190cmFjZV9pZBgFIAMoCzItLnRlbnNvcmZsb3cuR3JhcGhEZWJ1Z0luZm8uTmFtZVRvVHJhY2VJZEVudHJ5GlgKC0ZpbGVMaW5lQ29sEhIKCmZpbGVfaW5kZXgYASABKAUSDAoEbGluZRgCIAEoBRILCgNjb2wYAyABKAUSDAoEZnVuYxgEIAEoCRIMCgRjb2RlGAUgASgJGl4KClN0YWNrVHJhY2USPgoOZmlsZV9saW5lX2NvbHMYASADKAsyJi50ZW5zb3JmbG93LkdyYXBoRGVidWdJbmZvLkZpbGVMaW5lQ29sEhAKCGZyYW1lX2lkGAIgAygGGlkKD0ZyYW1lc0J5SWRFbnRyeRILCgNrZXkYASABKAYSNQoFdmFsdWUYAiABKAsyJi50ZW5zb3JmbG93LkdyYXBoRGVidWdJbmZvLkZpbGVMaW5lQ29sOgI4ARpYCg9UcmFjZXNCeUlkRW50cnkSCwoDa2V5GAEgASgGEjQKBXZhbHVlGAIgASgLMiUudGVuc29yZmxvdy5HcmFwaERlYnVnSW5mby5TdGFja1RyYWNlOgI4ARpUCgtUcmFjZXNFbnRyeRILCgNrZXkYASABKAkSNAoFdmFsdWUYAiABKAsyJS50ZW5zb3JmbG93LkdyYXBoRGVidWdJbmZvLlN0YWNrVHJhY2U6AjgBGjQKEk5hbWVUb1RyYWNlSWRFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAY6AjgBYgZwcm90bzM");
+  fileDesc("CjB0ZW5zb3JmbG93L2NvcmUvZnJhbWV3b3JrL2dyYXBoX2RlYnVnX2luZm8ucHJvdG8SCnRlbnNvcmZsb3ci6wYKDkdyYXBoRGVidWdJbmZvEg0KBWZpbGVzGAEgAygJEkAKDGZyYW1lc19ieV9pZBgEIAMoCzIqLnRlbnNvcmZsb3cuR3JhcGhEZWJ1Z0luZm8uRnJhbWVzQnlJZEVudHJ5EkAKDHRyYWNlc19ieV9pZBgGIAMoCzIqLnRlbnNvcmZsb3cuR3JhcGhEZWJ1Z0luZm8uVHJhY2VzQnlJZEVudHJ5EjYKBnRyYWNlcxgCIAMoCzImLnRlbnNvcmZsb3cuR3JhcGhEZWJ1Z0luZm8uVHJhY2VzRW50cnkSRwoQbmFtZV90b190cmFjZV9pZBgFIAMoCzItLnRlbnNvcmZsb3cuR3JhcGhEZWJ1Z0luZm8uTmFtZVRvVHJhY2VJZEVudHJ5GqMBCgtGaWxlTGluZUNvbBIXCgpmaWxlX2luZGV4GAEgASgFSACIAQESEQoEbGluZRgCIAEoBUgBiAEBEhAKA2NvbBgDIAEoBUgCiAEBEhEKBGZ1bmMYBCABKAlIA4gBARIRCgRjb2RlGAUgASgJSASIAQFCDQoLX2ZpbGVfaW5kZXhCBwoFX2xpbmVCBgoEX2NvbEIHCgVfZnVuY0IHCgVfY29kZRpeCgpTdGFja1RyYWNlEj4KDmZpbGVfbGluZV9jb2xzGAEgAygLMiYudGVuc29yZmxvdy5HcmFwaERlYnVnSW5mby5GaWxlTGluZUNvbBIQCghmcmFtZV9pZBgCIAMoBhpZCg9GcmFtZXNCeUlkRW50cnkSCwoDa2V5GAEgASgGEjUKBXZhbHVlGAIgASgLMiYudGVuc29yZmxvdy5HcmFwaERlYnVnSW5mby5GaWxlTGluZUNvbDoCOAEaWAoPVHJhY2VzQnlJZEVudHJ5EgsKA2tleRgBIAEoBhI0CgV2YWx1ZRgCIAEoCzIlLnRlbnNvcmZsb3cuR3JhcGhEZWJ1Z0luZm8uU3RhY2tUcmFjZToCOAEaVAoLVHJhY2VzRW50cnkSCwoDa2V5GAEgASgJEjQKBXZhbHVlGAIgASgLMiUudGVuc29yZmxvdy5HcmFwaERlYnVnSW5mby5TdGFja1RyYWNlOgI4ARo0ChJOYW1lVG9UcmFjZUlkRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgGOgI4AWIGcHJvdG8z");
 
 /**
  * @generated from message tensorflow.GraphDebugInfo
@@ -54,29 +54,29 @@ export const GraphDebugInfoSchema: GenMessage<GraphDebugInfo> = /*@__PURE__*/
  */
 export type GraphDebugInfo_FileLineCol = Message<"tensorflow.GraphDebugInfo.FileLineCol"> & {
   /**
-   * @generated from field: int32 file_index = 1;
+   * @generated from field: optional int32 file_index = 1;
    */
-  fileIndex: number;
+  fileIndex?: number | undefined;
 
   /**
-   * @generated from field: int32 line = 2;
+   * @generated from field: optional int32 line = 2;
    */
-  line: number;
+  line?: number | undefined;
 
   /**
-   * @generated from field: int32 col = 3;
+   * @generated from field: optional int32 col = 3;
    */
-  col: number;
+  col?: number | undefined;
 
   /**
-   * @generated from field: string func = 4;
+   * @generated from field: optional string func = 4;
    */
-  func: string;
+  func?: string | undefined;
 
   /**
-   * @generated from field: string code = 5;
+   * @generated from field: optional string code = 5;
    */
-  code: string;
+  code?: string | undefined;
 };
 
 /**

@@ -1,0 +1,80 @@
+import type { FileStore } from "../bytes/file-store.js";
+import type { TensorSource } from "../tensor/tensor-source.js";
+
+/** What kind of thing a path holds; one for each folder of `formats/`. */
+export type FormatId = "saved-model" | "riegeli";
+
+/** A path that a format knows, and how. */
+export interface Detection {
+  readonly format: FormatId;
+  readonly files: FileStore;
+  readonly path: string;
+  /** What it is, for people: `SavedModel directory, .cpb`. */
+  readonly description: string;
+  /** Something that the user should know, such as a file that stands beside and is not read. */
+  readonly notes: readonly string[];
+}
+
+/** A value of the facts of an outline, as JSON has it. */
+export type Fact = string | number | boolean | null | readonly Fact[] | { readonly [name: string]: Fact };
+
+/** Bytes of a file; `end` is exclusive. */
+export interface ByteRange {
+  readonly file: string;
+  readonly start: number;
+  readonly end: number;
+}
+
+/** One thing in a model, for people, with what is in it. The command line and the page know nothing else. */
+export interface OutlineNode {
+  /** What it is called. */
+  readonly label: string;
+  /** What sort of thing it is: `signature`, `constant`, `chunk`… */
+  readonly kind: string;
+  /** One line about it. */
+  readonly detail?: string | undefined;
+  /** The same and more for programs. */
+  readonly facts?: Readonly<Record<string, Fact>> | undefined;
+  /** Where it lies, when that is one run of bytes. */
+  readonly range?: ByteRange | undefined;
+  /** What is in it; found when it is asked for. */
+  readonly children?: (() => Promise<readonly OutlineNode[]>) | undefined;
+}
+
+/** Something that {@link Format.verify} found. */
+export interface Finding {
+  readonly severity: "error" | "warning";
+  /** A code of `errors.ts`. */
+  readonly code: string;
+  readonly message: string;
+  readonly file: string;
+  readonly offset?: number | undefined;
+  /** The tensor or the part that it concerns. */
+  readonly key?: string | undefined;
+}
+
+/** What {@link Format.verify} gives, one after another. */
+export type VerifyEvent =
+  | { readonly kind: "finding"; readonly finding: Finding }
+  /** A part that was checked to the last byte and is good. */
+  | { readonly kind: "good"; readonly what: string; readonly byteLength: number };
+
+/** Options of {@link Format.verify}. */
+export interface VerifyOptions {
+  /** Called with the number of bytes just checked. */
+  readonly onBytes?: ((count: number) => void) | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** A format of files, as a plug: detection, a look inside, a check, and the tensors. An absent method is an absent ability. */
+export interface Format {
+  readonly id: FormatId;
+  /** A look at names and a few bytes; undefined for what is foreign. Never throws for foreign bytes. */
+  detect(files: FileStore, path: string): Promise<Detection | undefined>;
+  /** What is in it, for people. */
+  outline(detection: Detection): Promise<OutlineNode>;
+  /** Checks all of it, going on after each finding. */
+  verify(detection: Detection, options?: VerifyOptions): AsyncIterable<VerifyEvent>;
+  /** Opens its tensors. */
+  openTensors?(detection: Detection): Promise<TensorSource>;
+}

@@ -1,0 +1,34 @@
+import type { ByteSource } from "../bytes/byte-source.js";
+import type { DType } from "./dtype.js";
+import type { Region } from "./region.js";
+import type { Shape } from "./shape.js";
+
+/** What is known of a tensor without its data. */
+export interface TensorInfo {
+  /** The key, unique among the tensors of its source. */
+  readonly key: string;
+  readonly dtype: DType;
+  readonly shape: Shape;
+  /** Bytes of the data in the form that {@link TensorSource.data} gives; for strings, those of the strings alone. */
+  readonly byteLength: number;
+  /** Facts of its format, for people and for `--json`: shard, slices, where it stands. */
+  readonly facts?: Readonly<Record<string, string | number | boolean>> | undefined;
+}
+
+/** The tensors of a model or checkpoint. */
+export interface TensorSource {
+  /** All tensors, by key in byte order. No data is read. */
+  tensors(): AsyncIterable<TensorInfo>;
+  /** One tensor's facts. @throws NotFoundError (`no-such-key`) */
+  info(key: string): Promise<TensorInfo>;
+  /**
+   * The data of a tensor, or of a region of it: row-major, little-endian. A string element is its length as uint64
+   * and its bytes. Reading the whole in order verifies it where the format has checksums.
+   * @throws NotFoundError (`no-such-key`)
+   */
+  data(key: string, region?: Region): Promise<ByteSource>;
+  /** Makes sure that the data given out so far matches its checksums. */
+  verify(): Promise<void>;
+  /** Gives files back. */
+  close(): Promise<void>;
+}
