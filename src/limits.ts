@@ -14,10 +14,13 @@ export const MAX_OFFSET: number = Number.MAX_SAFE_INTEGER;
 export const MAX_IN_MEMORY_BYTES: number = 64 * 1024 * 1024;
 
 /**
- * Ratio of decompressed to compressed bytes that is believed, 10,000 to 1 above the first 64 MiB.
- * Brotli and Zstd reach it only on constant data; a decompression bomb announces more.
+ * Ratio of decompressed to compressed bytes that is believed above the first 64 MiB, 2^20 to 1. Brotli reaches 660,000
+ * on zeros, Zstd 32,000; a larger announcement is a bomb. What is within it still has to find room on the disk.
  */
-export const MAX_COMPRESSION_RATIO = 10_000;
+export const MAX_COMPRESSION_RATIO: number = 2 ** 20;
+
+/** Scratch room in memory, where there is no disk, 1 GiB. */
+export const MAX_MEMORY_SCRATCH_BYTES: number = 2 ** 30;
 
 /** Records in one Riegeli chunk, 2^28: the table of their ends has 8 bytes for each. */
 export const MAX_RECORDS_PER_CHUNK: number = 2 ** 28;

@@ -28,6 +28,12 @@ export interface ScratchFile {
   dispose(): Promise<void>;
 }
 
+/**
+ * Makes room for about `expectedBytes` bytes, where that is known.
+ * @throws LimitError (`limit`), StorageError (`write-failed`) when there is not so much
+ */
+export type ScratchFactory = (expectedBytes?: number) => Promise<ScratchFile>;
+
 /** A place where files are: the local disk, a web server, an object store, memory. Paths use `/`. */
 export interface FileStore {
   /** Opens a file for reading. @throws NotFoundError (`not-found`) */
@@ -43,5 +49,5 @@ export interface FileStore {
   /** Gives a file or directory another name in one step, replacing a file of that name. */
   rename(from: string, to: string): Promise<void>;
   /** Room for bytes that do not fit in memory. */
-  scratch(): Promise<ScratchFile>;
+  readonly scratch: ScratchFactory;
 }

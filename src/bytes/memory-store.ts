@@ -1,11 +1,18 @@
-import { NotFoundError, UsageError } from "../errors.js";
+import { LimitError, NotFoundError, UsageError } from "../errors.js";
+import { MAX_MEMORY_SCRATCH_BYTES } from "../limits.js";
 import { type ByteSink, MemorySink } from "./byte-sink.js";
 import type { OpenedSource } from "./byte-source.js";
 import type { CreateOptions, FileInfo, FileStore, ScratchFile } from "./file-store.js";
 import { MemorySource } from "./memory-source.js";
 
-/** Scratch room in memory, for where there is no disk. */
-export async function memoryScratch(): Promise<ScratchFile> {
+/** Scratch room in memory, for where there is no disk. @throws {@link LimitError} (`limit`) */
+export async function memoryScratch(expectedBytes = 0): Promise<ScratchFile> {
+  if (expectedBytes > MAX_MEMORY_SCRATCH_BYTES) {
+    throw new LimitError("limit", "scratch room in memory", {
+      expected: `at most ${MAX_MEMORY_SCRATCH_BYTES} bytes`,
+      actual: expectedBytes,
+    });
+  }
   const sink = new MemorySink("scratch");
   return {
     sink,
@@ -85,7 +92,7 @@ export class MemoryStore implements FileStore {
   }
 
   /** See {@link FileStore.scratch}. */
-  scratch(): Promise<ScratchFile> {
-    return memoryScratch();
+  scratch(expectedBytes?: number): Promise<ScratchFile> {
+    return memoryScratch(expectedBytes);
   }
 }

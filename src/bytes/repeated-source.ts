@@ -19,6 +19,7 @@ export class RepeatedSource extends BaseSource {
     const first = Math.min(unit.length, target.length);
     for (let i = 0; i < first; i++) target[i] = unit[(offset + i) % unit.length] as number;
     // What is there is doubled until the target is full.
-    for (let done = first; done < target.length; done *= 2) target.copyWithin(done, 0, Math.min(done, target.length - done));
+    for (let done = first; done < target.length; done *= 2)
+      target.copyWithin(done, 0, Math.min(done, target.length - done));
   }
 }

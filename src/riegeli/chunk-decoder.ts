@@ -1,7 +1,7 @@
 import type { ByteSource } from "../bytes/byte-source.js";
 import { sliceSource } from "../bytes/byte-source.js";
 import { streamSource } from "../bytes/copy-source.js";
-import type { ScratchFile } from "../bytes/file-store.js";
+import type { ScratchFactory, ScratchFile } from "../bytes/file-store.js";
 import { MemorySource } from "../bytes/memory-source.js";
 import { type BufferPlace, checkAnnouncedSize, loadCodec } from "../codecs/compression.js";
 import { CairnError, CorruptionError, LimitError, UnsupportedError } from "../errors.js";
@@ -18,7 +18,7 @@ import {
   SIMPLE_PRELUDE_BYTES,
   type SimplePrelude,
 } from "./simple-chunk.js";
-import { decodeTransposedChunk } from "./transposed-decoder.js";
+import { decodeTransposedChunk } from "./transposed/decoder.js";
 
 /** Stored data up to this is taken into memory as a whole, 16 MiB, when its decoded form fits too. */
 const MEMORY_DATA_BYTES = 16 * 1024 * 1024;
@@ -30,7 +30,7 @@ const STREAMED_DATA_BYTES = 256 * 1024;
 /** How the records of a chunk are going to be used. */
 export interface DecodeOptions {
   /** Where large decompressed data goes. */
-  readonly scratch: () => Promise<ScratchFile>;
+  readonly scratch: ScratchFactory;
   /**
    * The records are read in order and once, so large uncompressed ones stay in the file and are verified while they
    * are read; otherwise they are verified before they are given out.
@@ -198,7 +198,7 @@ async function spoolValues(
   checkAnnouncedSize(decodedSize, stored.size, place);
   checkValuesSize(decodedSize, location, place);
   const codec = await loadCodec(compression);
-  const scratch = await options.scratch();
+  const scratch = await options.scratch(decodedSize);
   try {
     await data.verify();
     for await (const piece of codec.decompressStream(streamSource(stored.slice(length, stored.size - length)))) {

@@ -1,6 +1,6 @@
 import type { ByteSource, ReadOptions } from "../bytes/byte-source.js";
 import { checkRange, sliceSource } from "../bytes/byte-source.js";
-import type { ScratchFile } from "../bytes/file-store.js";
+import type { ScratchFactory } from "../bytes/file-store.js";
 import { memoryScratch } from "../bytes/memory-store.js";
 import { CorruptionError, NotFoundError } from "../errors.js";
 import { BLOCK_BYTES, BLOCK_HEADER_BYTES, decodeBlockHeader, isChunkBoundary } from "./blocks.js";
@@ -13,7 +13,7 @@ const CACHE_BYTES = 48 * 1024 * 1024;
 /** Options of {@link RecordReader.open}. */
 export interface RecordReaderOptions {
   /** Where large decompressed chunks go; memory when it is not given. */
-  readonly scratch?: (() => Promise<ScratchFile>) | undefined;
+  readonly scratch?: ScratchFactory | undefined;
 }
 
 /** One record of a file, as a source that can be read again and again while memory stays bounded. */
@@ -40,7 +40,7 @@ export interface RecordOptions {
  */
 export class RecordReader {
   readonly source: ByteSource;
-  private readonly scratch: () => Promise<ScratchFile>;
+  private readonly scratch: ScratchFactory;
   private readonly cache = new Map<number, Promise<DecodedChunk>>();
   private readonly headers = new Map<number, Promise<ChunkLocation>>();
   private cachedBytes = 0;

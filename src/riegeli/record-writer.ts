@@ -1,7 +1,7 @@
 import { type ByteSink, totalLength } from "../bytes/byte-sink.js";
 import type { ByteSource } from "../bytes/byte-source.js";
 import { readInOrder, streamSource } from "../bytes/copy-source.js";
-import type { ScratchFile } from "../bytes/file-store.js";
+import type { ScratchFactory } from "../bytes/file-store.js";
 import { joinSources } from "../bytes/joined-source.js";
 import { MemorySource } from "../bytes/memory-source.js";
 import { memoryScratch } from "../bytes/memory-store.js";
@@ -15,7 +15,7 @@ import { ChunkSink } from "./chunk-sink.js";
 import { encodeCompressionType } from "./compression-type.js";
 import { hashPieces } from "./hashed-bytes.js";
 import { encodeSimpleChunk } from "./simple-chunk.js";
-import { encodeTransposedChunk } from "./transposed-encoder.js";
+import { encodeTransposedChunk } from "./transposed/encoder.js";
 
 /** Options of a {@link RecordWriter}. */
 export interface RecordWriterOptions {
@@ -32,7 +32,7 @@ export interface RecordWriterOptions {
   /** How many chunks are compressed at the same time; 2 when it is not given. */
   readonly parallelism?: number | undefined;
   /** Where a large record's compressed form goes until its length is known. */
-  readonly scratch?: (() => Promise<ScratchFile>) | undefined;
+  readonly scratch?: ScratchFactory | undefined;
 }
 
 /** How one record is written. */
@@ -193,7 +193,7 @@ export class RecordWriter {
     }
     const codec = await loadCodec(compression);
     if (codec.compressStream === undefined) throw new TypeError(`${compression} cannot be streamed`);
-    const scratch = await (this.options.scratch ?? memoryScratch)();
+    const scratch = await (this.options.scratch ?? memoryScratch)(record.size);
     try {
       const input = streamSource(record, onBytes);
       for await (const piece of codec.compressStream(input, record.size, level)) await scratch.sink.write(piece);

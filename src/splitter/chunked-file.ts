@@ -1,6 +1,6 @@
 import { fromBinary } from "@bufbuild/protobuf";
 import type { ByteSource } from "../bytes/byte-source.js";
-import type { ScratchFile } from "../bytes/file-store.js";
+import type { ScratchFactory } from "../bytes/file-store.js";
 import { CairnError, CorruptionError, LimitError, UnsupportedError } from "../errors.js";
 import { MAX_CHUNK_METADATA_BYTES } from "../limits.js";
 import {
@@ -19,7 +19,7 @@ import { checkVersion } from "./version.js";
 /** Options of {@link ChunkedFile.open}. */
 export interface ChunkedFileOptions {
   /** Where large decompressed chunks go; memory when it is not given. */
-  readonly scratch?: (() => Promise<ScratchFile>) | undefined;
+  readonly scratch?: ScratchFactory | undefined;
   /** Do not look at the version, as TensorFlow does not. */
   readonly ignoreVersion?: boolean | undefined;
   /** Opens another file that holds chunks, by the path or URL that stands in the metadata. */

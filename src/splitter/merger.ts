@@ -160,7 +160,7 @@ async function openChunked(
   const { files, ignoreVersion } = options;
   const folder = parentPath(source.name);
   const chunks = await ChunkedFile.open(source, {
-    scratch: () => files.scratch(),
+    scratch: (size) => files.scratch(size),
     ignoreVersion,
     openRelated: (name) => files.open(relatedPath(folder, name, source.name)),
   });

@@ -1,7 +1,7 @@
 import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import type { ByteSink } from "../bytes/byte-sink.js";
 import { copySource } from "../bytes/copy-source.js";
-import type { FileStore } from "../bytes/file-store.js";
+import type { FileStore, ScratchFactory } from "../bytes/file-store.js";
 import type { CompressionChoice } from "../codecs/auto-compression.js";
 import { UsageError } from "../errors.js";
 import {
@@ -64,7 +64,7 @@ export async function writeProto(
   const expectedBytes = output.chunks.reduce((sum, { source }) => sum + source.size, 0);
   const sink = await files.create(path, { overwrite, expectedBytes });
   try {
-    if (isSplit) await writeChunkedProto(sink, output, version, { ...options, scratch: () => files.scratch() });
+    if (isSplit) await writeChunkedProto(sink, output, version, { ...options, scratch: (size) => files.scratch(size) });
     else if (output.chunks[0] !== undefined) await copySource(output.chunks[0].source, sink, options);
     await sink.close();
   } catch (error) {
@@ -89,7 +89,7 @@ export async function writeChunkedProto(
   sink: ByteSink,
   output: SplitOutput,
   version: MessageInitShape<typeof VersionDefSchema>,
-  options: WriteOptions & { readonly scratch?: (() => ReturnType<FileStore["scratch"]>) | undefined },
+  options: WriteOptions & { readonly scratch?: ScratchFactory | undefined },
 ): Promise<void> {
   const compression = options.compression ?? "auto";
   const writer = new RecordWriter(sink, { ...options, compression, chunkSize: 1024 * 1024 });

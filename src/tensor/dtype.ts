@@ -94,5 +94,7 @@ export function findDType(number: number): DType | undefined {
 export function dtypeOf(number: number, file: string, key?: string): DType {
   const dtype = findDType(number);
   if (dtype !== undefined) return dtype;
-  throw new UnsupportedError("unsupported-dtype", `dtype number ${number}${key === undefined ? "" : ` of "${key}"`}`, { file });
+  throw new UnsupportedError("unsupported-dtype", `dtype number ${number}${key === undefined ? "" : ` of "${key}"`}`, {
+    file,
+  });
 }

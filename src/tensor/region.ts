@@ -22,7 +22,10 @@ export function regionShape(region: Region): Shape {
  * @throws {@link UsageError} (`usage`)
  */
 export function parseRegion(text: string, shape: Shape): Region {
-  const parts = text.replace(/^\[|\]$/g, "").split(",").map((part) => part.trim());
+  const parts = text
+    .replace(/^\[|\]$/g, "")
+    .split(",")
+    .map((part) => part.trim());
   if (text.trim() === "") return wholeRegion(shape);
   if (parts.length > shape.length) {
     throw new UsageError("usage", `region "${text}" has ${parts.length} dimensions`, { expected: formatShape(shape) });
@@ -33,14 +36,19 @@ export function parseRegion(text: string, shape: Shape): Region {
 function parseRange(part: string, size: number, dimension: number, text: string): { start: number; end: number } {
   const match = /^(?:(-?\d+)|(-?\d+)?:(-?\d+)?)$/.exec(part);
   if (match === null) {
-    throw new UsageError("usage", `region "${text}" cannot be read at "${part}"`, { hint: "A region looks like 0:10,: or 3,-5:." });
+    throw new UsageError("usage", `region "${text}" cannot be read at "${part}"`, {
+      hint: "A region looks like 0:10,: or 3,-5:.",
+    });
   }
   const fromEnd = (value: string) => (Number(value) < 0 ? Number(value) + size : Number(value));
   const [, index, first, last] = match;
   const start = index !== undefined ? fromEnd(index) : first === undefined ? 0 : fromEnd(first);
   const end = index !== undefined ? start + 1 : last === undefined ? size : fromEnd(last);
   if (start < 0 || end > size || start > end) {
-    throw new UsageError("usage", `region "${text}" passes dimension ${dimension}`, { expected: `0:${size}`, actual: part });
+    throw new UsageError("usage", `region "${text}" passes dimension ${dimension}`, {
+      expected: `0:${size}`,
+      actual: part,
+    });
   }
   return { start, end };
 }

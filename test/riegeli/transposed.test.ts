@@ -11,8 +11,8 @@ import {
   MAX_TRANSPOSED_BYTES,
   MAX_TRANSPOSED_NODES,
 } from "../../src/limits.js";
-import { type DecodedRecords, decodeTransposedChunk } from "../../src/riegeli/transposed-decoder.js";
-import { encodeTransposedChunk } from "../../src/riegeli/transposed-encoder.js";
+import { type DecodedRecords, decodeTransposedChunk } from "../../src/riegeli/transposed/decoder.js";
+import { encodeTransposedChunk } from "../../src/riegeli/transposed/encoder.js";
 import { expectBytes, sha256 } from "../support/bytes.js";
 import { fixturePath, readExpected, readFixture } from "../support/fixtures.js";
 

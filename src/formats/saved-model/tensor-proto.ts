@@ -1,8 +1,8 @@
+import { ByteCursor } from "../../bytes/byte-cursor.js";
 import type { ByteSource } from "../../bytes/byte-source.js";
 import { joinSources } from "../../bytes/joined-source.js";
 import { MemorySource } from "../../bytes/memory-source.js";
 import { RepeatedSource } from "../../bytes/repeated-source.js";
-import { ByteCursor } from "../../bytes/byte-cursor.js";
 import { CorruptionError, LimitError, UnsupportedError } from "../../errors.js";
 import { MAX_IN_MEMORY_BYTES } from "../../limits.js";
 import type { Field, FieldList } from "../../proto/field-list.js";
@@ -87,7 +87,8 @@ async function readData(view: MessageView, list: FieldList, facts: Facts): Promi
     throw wrongLength(view.name, facts, `${byteLength} bytes`, `${contentBytes.size} bytes of tensor_content`);
   }
   const values = await readValues(view, list, facts);
-  if (values.size > byteLength) throw wrongLength(view.name, facts, `${byteLength} bytes`, `${values.size} bytes of values`);
+  if (values.size > byteLength)
+    throw wrongLength(view.name, facts, `${byteLength} bytes`, `${values.size} bytes of values`);
   return padValues(values, byteLength, elementBytes(dtype));
 }
 
@@ -105,7 +106,8 @@ async function readValues(view: MessageView, list: FieldList, facts: Facts): Pro
     return field === undefined ? new MemorySource(new Uint8Array(0), view.name) : view.value(field);
   }
   const where = VALUE_FIELDS[facts.dtype];
-  if (where === undefined) throw new UnsupportedError("unsupported-dtype", `values of ${facts.dtype}`, { file: view.name });
+  if (where === undefined)
+    throw new UnsupportedError("unsupported-dtype", `values of ${facts.dtype}`, { file: view.name });
   const parts: ByteSource[] = [];
   for (let i = 0; i < list.count(where.number); i++) {
     const field = list.at(where.number, i) as Field;
@@ -114,7 +116,12 @@ async function readValues(view: MessageView, list: FieldList, facts: Facts): Pro
   }
   const values = joinSources(view.name, parts);
   if (values.size % elementBytes(facts.dtype) === 0) return values;
-  throw wrongLength(view.name, facts, `a multiple of ${elementBytes(facts.dtype)} bytes`, `${values.size} bytes of values`);
+  throw wrongLength(
+    view.name,
+    facts,
+    `a multiple of ${elementBytes(facts.dtype)} bytes`,
+    `${values.size} bytes of values`,
+  );
 }
 
 async function decodeVarints(value: ByteSource, field: Field, facts: Facts, file: string): Promise<ByteSource> {
@@ -175,7 +182,8 @@ async function readStrings(view: MessageView, list: FieldList, facts: Facts): Pr
 
 /** A string tensor in `tensor_content`: the lengths as varints, then the strings. Source: tensor_coding.cc, DecodeStringList. */
 async function decodeStringContent(content: ByteSource, facts: Facts): Promise<ByteSource> {
-  if (facts.dtype !== "string") throw new UnsupportedError("unsupported-dtype", `${facts.dtype} in tensor_content`, { file: content.name });
+  if (facts.dtype !== "string")
+    throw new UnsupportedError("unsupported-dtype", `${facts.dtype} in tensor_content`, { file: content.name });
   if (content.size > MAX_IN_MEMORY_BYTES) {
     throw new LimitError("limit", `strings of "${facts.key}"`, { file: content.name, actual: content.size });
   }
@@ -187,7 +195,8 @@ async function decodeStringContent(content: ByteSource, facts: Facts): Promise<B
   const parts: ByteSource[] = [];
   let at = cursor.position;
   for (const length of lengths) {
-    if (length > content.size - at) throw wrongLength(content.name, facts, `${length} bytes`, `${content.size - at} bytes`);
+    if (length > content.size - at)
+      throw wrongLength(content.name, facts, `${length} bytes`, `${content.size - at} bytes`);
     parts.push(new MemorySource(encodeLength(length), content.name), content.slice(at, length));
     at += length;
   }
@@ -229,7 +238,8 @@ async function readShape(view: MessageView, list: FieldList, key: string): Promi
   const field = list.last(SHAPE);
   const message = field === undefined ? undefined : view.message(field);
   const shape = message === undefined ? [] : await readShapeProto(message);
-  if (shape === undefined) throw new CorruptionError("tensor-data", `tensor "${key}" of unknown rank`, { file: view.name });
+  if (shape === undefined)
+    throw new CorruptionError("tensor-data", `tensor "${key}" of unknown rank`, { file: view.name });
   checkShape(shape, view.name, key);
   return shape;
 }

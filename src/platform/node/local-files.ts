@@ -81,9 +81,10 @@ export class LocalFiles implements FileStore {
   }
 
   /** A file in the system's directory for temporary files that has no name: it vanishes with the process. */
-  async scratch(): Promise<ScratchFile> {
+  async scratch(expectedBytes = 0): Promise<ScratchFile> {
     const path = joinPath(tmpdir(), temporaryName("scratch"));
     try {
+      await checkFreeSpace(tmpdir(), path, expectedBytes);
       const handle = await open(path, "wx+");
       await rm(path);
       const sink = new FileSink("scratch", handle, path, true);
@@ -93,7 +94,7 @@ export class LocalFiles implements FileStore {
         dispose: () => handle.close().catch(() => {}),
       };
     } catch (cause) {
-      throw writeError(path, cause);
+      throw cause instanceof StorageError ? cause : writeError(path, cause);
     }
   }
 }

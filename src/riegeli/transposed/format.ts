@@ -1,6 +1,6 @@
-import type { ByteCursor } from "../bytes/byte-cursor.js";
-import type { BufferPlace } from "../codecs/compression.js";
-import { CorruptionError } from "../errors.js";
+import type { ByteCursor } from "../../bytes/byte-cursor.js";
+import type { BufferPlace } from "../../codecs/compression.js";
+import { CorruptionError } from "../../errors.js";
 
 /**
  * What the decoder and the encoder of transposed chunks share.

@@ -1,4 +1,4 @@
-import { MIN_FIELD_TAG, WIRE_TYPES } from "./transposed-format.js";
+import { MIN_FIELD_TAG, WIRE_TYPES } from "./format.js";
 
 /**
  * Whether a range of bytes is a protobuf message that can be taken apart and put together again to the same bytes:

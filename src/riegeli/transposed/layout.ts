@@ -1,8 +1,8 @@
-import { LimitError } from "../errors.js";
-import { MAX_TRANSPOSED_NODES } from "../limits.js";
-import type { State } from "./transposed-columns.js";
-import { MAX_STEP } from "./transposed-format.js";
-import type { Walk } from "./transposed-walk.js";
+import { LimitError } from "../../errors.js";
+import { MAX_TRANSPOSED_NODES } from "../../limits.js";
+import type { State } from "./columns.js";
+import { MAX_STEP } from "./format.js";
+import type { Walk } from "./walk.js";
 
 /*
  * How states become nodes.

@@ -1,14 +1,14 @@
-import { concatBytes, totalLength } from "../bytes/byte-sink.js";
-import { type CompressionType, loadCodec } from "../codecs/compression.js";
-import { encodeVarint, varintLength, writeVarint } from "../codecs/varint.js";
-import { LimitError } from "../errors.js";
-import { MAX_TRANSPOSED_BYTES } from "../limits.js";
-import { encodeCompressionType } from "./compression-type.js";
-import type { BackwardBuffer } from "./transposed-backward-buffer.js";
-import { ColumnBuilder, type State } from "./transposed-columns.js";
-import { NODE_TAGS } from "./transposed-format.js";
-import { encodeTransitions, NodeLayout } from "./transposed-layout.js";
-import { Walk } from "./transposed-walk.js";
+import { concatBytes, totalLength } from "../../bytes/byte-sink.js";
+import { type CompressionType, loadCodec } from "../../codecs/compression.js";
+import { encodeVarint, varintLength, writeVarint } from "../../codecs/varint.js";
+import { LimitError } from "../../errors.js";
+import { MAX_TRANSPOSED_BYTES } from "../../limits.js";
+import { encodeCompressionType } from "../compression-type.js";
+import type { BackwardBuffer } from "./backward-buffer.js";
+import { ColumnBuilder, type State } from "./columns.js";
+import { NODE_TAGS } from "./format.js";
+import { encodeTransitions, NodeLayout } from "./layout.js";
+import { Walk } from "./walk.js";
 
 /** How a transposed chunk is encoded. */
 export interface TransposedChunkOptions {

@@ -1,13 +1,13 @@
-import { ByteCursor } from "../bytes/byte-cursor.js";
-import { type BufferPlace, type CompressionType, checkAnnouncedSize } from "../codecs/compression.js";
-import { varintLength, writeVarint } from "../codecs/varint.js";
-import { type CorruptionError, LimitError } from "../errors.js";
-import { MAX_RECORDS_PER_CHUNK, MAX_TRANSPOSED_BYTES } from "../limits.js";
-import { decodeCompressionType } from "./compression-type.js";
-import { decodePartSize, decompressPart } from "./simple-chunk.js";
-import { type BufferLengths, type Buffers, readBufferLengths, readBuffers } from "./transposed-buffers.js";
-import { invalidTransposed, readCount } from "./transposed-format.js";
-import { NODE_KINDS, type NodeTable, readNodeTable, TAG_STRIDE } from "./transposed-nodes.js";
+import { ByteCursor } from "../../bytes/byte-cursor.js";
+import { type BufferPlace, type CompressionType, checkAnnouncedSize } from "../../codecs/compression.js";
+import { varintLength, writeVarint } from "../../codecs/varint.js";
+import { type CorruptionError, LimitError } from "../../errors.js";
+import { MAX_RECORDS_PER_CHUNK, MAX_TRANSPOSED_BYTES } from "../../limits.js";
+import { decodeCompressionType } from "../compression-type.js";
+import { decodePartSize, decompressPart } from "../simple-chunk.js";
+import { type BufferLengths, type Buffers, readBufferLengths, readBuffers } from "./buffers.js";
+import { invalidTransposed, readCount } from "./format.js";
+import { NODE_KINDS, type NodeTable, readNodeTable, TAG_STRIDE } from "./nodes.js";
 
 /** Records of a chunk, back to back. */
 export interface DecodedRecords {

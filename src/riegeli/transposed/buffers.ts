@@ -1,4 +1,4 @@
-import { ByteCursor } from "../bytes/byte-cursor.js";
+import { ByteCursor } from "../../bytes/byte-cursor.js";
 import {
   type BufferPlace,
   type ByteStream,
@@ -6,10 +6,10 @@ import {
   checkAnnouncedSize,
   decompressExactly,
   loadCodec,
-} from "../codecs/compression.js";
-import { CorruptionError, LimitError } from "../errors.js";
-import { MAX_IN_MEMORY_BYTES, MAX_TRANSPOSED_BYTES } from "../limits.js";
-import { invalidTransposed, readCount } from "./transposed-format.js";
+} from "../../codecs/compression.js";
+import { CorruptionError, LimitError } from "../../errors.js";
+import { MAX_IN_MEMORY_BYTES, MAX_TRANSPOSED_BYTES } from "../../limits.js";
+import { invalidTransposed, readCount } from "./format.js";
 
 /** The lengths at the head of a transposed chunk's header. */
 export interface BufferLengths {

@@ -1,4 +1,4 @@
-import { varintLength, writeVarint } from "../codecs/varint.js";
+import { varintLength, writeVarint } from "../../codecs/varint.js";
 
 const FIRST_BLOCK_BYTES = 64;
 const LAST_BLOCK_BYTES = 64 * 1024;

@@ -1,7 +1,7 @@
-import { MAX_MESSAGE_DEPTH } from "../limits.js";
-import { BackwardBuffer } from "./transposed-backward-buffer.js";
-import { FIRST_INLINE_SUBTYPE, NODE_TAGS, SUBMESSAGE_END_OFFSET, WIRE_TYPES } from "./transposed-format.js";
-import { isCanonicalMessage, varintAt, varintEnd } from "./transposed-wire.js";
+import { MAX_MESSAGE_DEPTH } from "../../limits.js";
+import { BackwardBuffer } from "./backward-buffer.js";
+import { FIRST_INLINE_SUBTYPE, NODE_TAGS, SUBMESSAGE_END_OFFSET, WIRE_TYPES } from "./format.js";
+import { isCanonicalMessage, varintAt, varintEnd } from "./wire.js";
 
 /** What the buffers of a chunk hold. Those of a kind stand together, so that they compress well together. */
 export const BUFFER_KINDS = { varint: 0, fixed32: 1, fixed64: 2, string: 3, nonProto: 4, nonProtoLengths: 5 } as const;

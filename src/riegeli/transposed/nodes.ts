@@ -1,8 +1,8 @@
-import type { ByteCursor } from "../bytes/byte-cursor.js";
-import type { BufferPlace } from "../codecs/compression.js";
-import { varintLength, writeVarint } from "../codecs/varint.js";
-import { LimitError } from "../errors.js";
-import { MAX_TRANSPOSED_NODES } from "../limits.js";
+import type { ByteCursor } from "../../bytes/byte-cursor.js";
+import type { BufferPlace } from "../../codecs/compression.js";
+import { varintLength, writeVarint } from "../../codecs/varint.js";
+import { LimitError } from "../../errors.js";
+import { MAX_TRANSPOSED_NODES } from "../../limits.js";
 import {
   FIRST_INLINE_SUBTYPE,
   invalidTransposed,
@@ -12,7 +12,7 @@ import {
   readCount,
   SUBMESSAGE_END_OFFSET,
   WIRE_TYPES,
-} from "./transposed-format.js";
+} from "./format.js";
 
 /** What a node does. Those from {@link NODE_KINDS.tag} on put their tag, and before it what the name says. */
 export const NODE_KINDS = {
