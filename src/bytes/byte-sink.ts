@@ -4,9 +4,13 @@
 export interface ByteSink {
   /** What errors print: a path or URL. */
   readonly name: string;
-  /** How many bytes have been written. */
+  /** How many bytes have been given to write. */
   readonly position: number;
-  /** Appends bytes, or several pieces in order. The memory may be used again when the promise is fulfilled. */
+  /**
+   * Appends bytes, or several pieces in order. The memory may be used again when the promise is fulfilled. A call may
+   * come before the one before has ended: the bytes stand in the order of the calls, and {@link ByteSink.position} counts
+   * them at once.
+   */
   write(bytes: Uint8Array | readonly Uint8Array[]): Promise<void>;
   /** Replaces bytes that have been written already. Absent where a store can only append. */
   patch?(offset: number, bytes: Uint8Array): Promise<void>;

@@ -5,48 +5,79 @@ import type { ByteSource } from "./byte-source.js";
 /** Buffer of a copy, 1 MiB: 64 KiB to 1 MiB are equally fast, 4 MiB is slower (it leaves the caches). */
 export const COPY_BUFFER_BYTES: number = 1024 * 1024;
 
+/** Buffers that are kept for the next use: memory that was never touched costs more than the copy into it. */
+const SPARE_BUFFERS = 8;
+const spare: Uint8Array[] = [];
+
+function takeBuffer(): Uint8Array {
+  return spare.pop() ?? new Uint8Array(COPY_BUFFER_BYTES);
+}
+
+function giveBuffer(buffer: Uint8Array): void {
+  if (spare.length < SPARE_BUFFERS) spare.push(buffer);
+}
+
 /** Options of {@link copySource} and {@link readInOrder}. */
 export interface CopyOptions {
   /** Called with the number of bytes just copied. */
   readonly onBytes?: ((count: number) => void) | undefined;
   /** Aborts the work. */
   readonly signal?: AbortSignal | undefined;
+  /** Takes over the work of the last visits, which then need not have ended when the function returns. */
+  readonly takeOver?: ((work: Promise<void>) => void) | undefined;
 }
 
 /**
- * Reads a whole source in order, one piece list at a time, and gives each to `visit`. Two buffers take turns: while
- * `visit` works on one, the next is being read. Pieces are good until the promise of `visit` is fulfilled.
+ * Reads a whole source in order, one list of pieces after another, and gives each to `visit`. The next pieces are read,
+ * and `visit` is called with them, while the work of the visit before still goes on. Visits begin in order. Pieces are
+ * good until the promise of `visit` is fulfilled.
  */
 export async function readInOrder(
   source: ByteSource,
   visit: (pieces: readonly Uint8Array[], offset: number) => Promise<void> | void,
   options: CopyOptions = {},
 ): Promise<void> {
-  const { signal } = options;
-  if (source.size === 0) return;
-  const bufferBytes = Math.min(COPY_BUFFER_BYTES, source.size);
-  const buffers: Uint8Array[] = [];
-  let turn = 0;
+  const { signal, onBytes, takeOver } = options;
+  const last: (Promise<void> | undefined)[] = [undefined, undefined];
   let offset = 0;
-  let next: Promise<readonly Uint8Array[]> | undefined = readFrom(0);
-
-  function readFrom(start: number): Promise<readonly Uint8Array[]> {
-    const index = turn++ & 1;
-    buffers[index] ??= new Uint8Array(bufferBytes);
-    const reading = source.readPieces(start, source.size - start, buffers[index], { signal });
-    reading.catch(() => {}); // a failure is thrown where it is awaited
-    return reading;
+  let next = readFrom(source, 0, signal);
+  try {
+    while (next !== undefined) {
+      signal?.throwIfAborted();
+      const { pieces, buffer } = await next;
+      const count = totalLength(pieces);
+      next = readFrom(source, offset + count, signal);
+      const work = visit(pieces, offset);
+      if (work === undefined) giveBuffer(buffer);
+      else last.push(handled(work.then(() => giveBuffer(buffer))));
+      await last.shift();
+      onBytes?.(count);
+      offset += count;
+    }
+  } catch (error) {
+    await Promise.allSettled([next, ...last]);
+    throw error;
   }
+  const rest = Promise.all(last).then(() => {});
+  if (takeOver === undefined) await rest;
+  else takeOver(handled(rest));
+}
 
-  while (next !== undefined) {
-    signal?.throwIfAborted();
-    const pieces: readonly Uint8Array[] = await next;
-    const count = totalLength(pieces);
-    next = offset + count < source.size ? readFrom(offset + count) : undefined;
-    await visit(pieces, offset);
-    options.onBytes?.(count);
-    offset += count;
-  }
+function readFrom(
+  source: ByteSource,
+  start: number,
+  signal: AbortSignal | undefined,
+): Promise<{ pieces: readonly Uint8Array[]; buffer: Uint8Array }> | undefined {
+  if (start >= source.size) return undefined;
+  const buffer = takeBuffer();
+  const reading = source.readPieces(start, source.size - start, buffer, { signal });
+  return handled(reading.then((pieces) => ({ pieces, buffer })));
+}
+
+/** A promise whose failure is thrown where it is awaited, and not reported before. */
+function handled<T>(promise: Promise<T>): Promise<T> {
+  promise.catch(() => {});
+  return promise;
 }
 
 /** Copies a whole source to a sink; reading goes on while the piece before is written. */

@@ -1,9 +1,14 @@
+import { concatBytes } from "./byte-sink.js";
 import type { ByteSource } from "./byte-source.js";
 
 /** The first window, 4 KiB: most looks are at a few headers. */
 const FIRST_WINDOW_BYTES = 4 * 1024;
 /** The largest window, 256 KiB, reached when reading goes on in order. */
 const LARGEST_WINDOW_BYTES = 256 * 1024;
+
+/** Buffers that are kept for the next window: most windows live for a few microseconds. */
+const SPARE_BUFFERS = 8;
+const spare: Uint8Array[] = [];
 
 /**
  * A moving view of a source for decoders that walk through it: bytes near the last place are in memory already. It
@@ -15,7 +20,7 @@ export class Window {
   bytes: Uint8Array = new Uint8Array(0);
   start = 0;
   private nextSize = FIRST_WINDOW_BYTES;
-  private scratch = new Uint8Array(0);
+  private scratch: Uint8Array = new Uint8Array(0);
 
   /** Views `source`, nothing of which is read yet. */
   constructor(source: ByteSource) {
@@ -40,11 +45,42 @@ export class Window {
     const inOrder = offset >= this.start && offset <= this.end;
     this.nextSize = inOrder ? Math.min(this.nextSize * 4, LARGEST_WINDOW_BYTES) : FIRST_WINDOW_BYTES;
     const count = Math.min(this.source.size - offset, Math.max(length, this.nextSize));
-    if (this.scratch.length < count) this.scratch = new Uint8Array(count);
+    this.reserve(count);
     const pieces = await this.source.readPieces(offset, count, this.scratch.subarray(0, count));
-    const [only] = pieces;
-    if (pieces.length === 1 && only !== undefined && only.length >= Math.min(length, count)) this.bytes = only;
-    else this.bytes = await this.source.read(offset, count);
+    const joined = this.joinPieces(pieces);
+    // What a source gives may be less than there is room for, but seldom less than is needed.
+    this.bytes = joined.length >= Math.min(length, count) ? joined : await this.source.read(offset, count);
     this.start = offset;
+  }
+
+  /** Gives the memory back for the next window; nothing is in view then. */
+  release(): void {
+    if (this.scratch.length === LARGEST_WINDOW_BYTES && spare.length < SPARE_BUFFERS) spare.push(this.scratch);
+    this.scratch = new Uint8Array(0);
+    this.bytes = this.scratch;
+  }
+
+  private reserve(count: number): void {
+    if (this.scratch.length >= count) return;
+    if (count <= LARGEST_WINDOW_BYTES) this.scratch = spare.pop() ?? new Uint8Array(LARGEST_WINDOW_BYTES);
+    else this.scratch = new Uint8Array(count);
+  }
+
+  /** Several pieces as one; those in the scratch memory are moved together there. */
+  private joinPieces(pieces: readonly Uint8Array[]): Uint8Array {
+    const [first] = pieces;
+    if (pieces.length === 1 && first !== undefined) return first;
+    const { scratch } = this;
+    if (pieces.some((piece) => piece.buffer !== scratch.buffer)) return concatBytes(pieces);
+    let end = 0;
+    for (const piece of pieces) {
+      scratch.copyWithin(
+        end,
+        piece.byteOffset - scratch.byteOffset,
+        piece.byteOffset - scratch.byteOffset + piece.length,
+      );
+      end += piece.length;
+    }
+    return scratch.subarray(0, end);
   }
 }

@@ -246,16 +246,13 @@ class Runs {
   takeIn(segments: readonly Segment[]): void {
     for (; this.segmentsSeen < segments.length; this.segmentsSeen++) {
       const segment = segments[this.segmentsSeen] as Segment;
-      let i = segment.from;
-      while (i < segment.to) {
-        if (segment.table.number(i) !== this.number) {
-          i++;
-          continue;
-        }
-        const from = i;
-        while (i < segment.to && segment.table.number(i) === this.number) i++;
-        this.list.push({ segment, from, to: i, before: this.count });
-        this.count += i - from;
+      const { table, to } = segment;
+      let from = table.seek(this.number, segment.from, to, true);
+      while (from < to) {
+        const end = table.seek(this.number, from, to, false);
+        this.list.push({ segment, from, to: end, before: this.count });
+        this.count += end - from;
+        from = table.seek(this.number, end, to, true);
       }
     }
   }

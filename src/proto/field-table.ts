@@ -57,6 +57,14 @@ export class FieldTable {
     return this.end(index) - this.valueStart(index);
   }
 
+  /** The next index from `from` on, before `to`, whose number is `number`, or is not when `same` is false; else `to`. */
+  seek(number: number, from: number, to: number, same: boolean): number {
+    const { numbers } = this;
+    let i = from;
+    while (i < to && (numbers[i] === number) !== same) i++;
+    return i;
+  }
+
   /** Adds a field behind the others. */
   push(number: number, wireType: number, start: number, headLength: number, end: number): void {
     if (this.count === this.numbers.length) this.grow();
@@ -103,6 +111,7 @@ export async function readFieldTable(source: ByteSource): Promise<FieldTable> {
     scan.scanWindow();
   }
   scan.finish();
+  window.release();
   return scan.table;
 }
 

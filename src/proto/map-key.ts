@@ -45,6 +45,7 @@ export async function readMapKeys(table: FieldTable, from: number, to: number, k
         (await readKey(table.source.slice(start, table.valueSize(i)), keyRule)),
     );
   }
+  window.release();
   return keys;
 }
 

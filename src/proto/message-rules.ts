@@ -6,6 +6,9 @@ export const WIRE = { varint: 0, fixed64: 1, bytes: 2, groupStart: 3, groupEnd: 
 /** What a field's value is. */
 export type FieldKind = "message" | "bytes" | "string" | "enum" | "number" | "bool";
 
+/** Field numbers below this are looked up in an array. */
+const DENSE_NUMBERS = 64;
+
 interface FieldFacts {
   readonly number: number;
   readonly name: string;
@@ -65,6 +68,8 @@ export class MessageRules {
   /** The descriptor; undefined for a map entry, which has none of its own. */
   readonly schema: DescMessage | undefined;
   readonly isMapEntry: boolean;
+  /** For the lowest field numbers: rules of the message, null for none, undefined for not looked up yet. */
+  private readonly messages: (MessageRules | null | undefined)[] = new Array(DENSE_NUMBERS);
   private readonly byNumber = new Map<number, FieldRule>();
   private readonly byName = new Map<string, FieldRule>();
 
@@ -99,6 +104,16 @@ export class MessageRules {
   /** The field of a number, or undefined when the schema does not know it. */
   field(number: number): FieldRule | undefined {
     return this.byNumber.get(number);
+  }
+
+  /** The rules of the message in a field, or undefined when the field holds none; quick, for scanners. */
+  messageIn(number: number): MessageRules | undefined {
+    if (number >= this.messages.length) return this.byNumber.get(number)?.message;
+    const known = this.messages[number];
+    if (known !== undefined) return known ?? undefined;
+    const found = this.byNumber.get(number)?.message;
+    this.messages[number] = found ?? null;
+    return found;
   }
 
   /** The field of a name as the .proto file spells it. */

@@ -10,88 +10,122 @@ import { LONGEST_HEAD_BYTES, WireHead } from "./wire-head.js";
  * @throws {@link CorruptionError} (`invalid-wire`), {@link LimitError} (`limit`)
  */
 export async function checkWire(source: ByteSource, rules: MessageRules): Promise<void> {
-  const check = new Check(source, rules);
-  const { window } = check;
-  while (!check.isDone()) {
-    if (!window.holds(check.position, LONGEST_HEAD_BYTES)) await window.move(check.position, LONGEST_HEAD_BYTES);
-    check.checkWindow();
-  }
+  const check = new Check(source);
+  await check.message(0, source.size, rules, 0);
+  check.window.release();
 }
 
 class Check {
   readonly window: Window;
-  position = 0;
   private readonly source: ByteSource;
   private readonly head: WireHead;
-  /** The open messages, the innermost last: where each ends and what it is. A group has its number instead of an end. */
-  private readonly ends: number[];
-  private readonly rules: (MessageRules | undefined)[];
-  private readonly groups: number[] = [0];
 
-  constructor(source: ByteSource, rules: MessageRules) {
+  constructor(source: ByteSource) {
     this.source = source;
     this.window = new Window(source);
     this.head = new WireHead(source);
-    this.ends = [source.size];
-    this.rules = [rules];
   }
 
-  /** Closes the messages that end here; tells whether the outermost has. */
-  isDone(): boolean {
-    while (this.ends.length > 0 && this.position === this.ends.at(-1)) {
-      if (this.groups.at(-1) !== 0) throw this.head.invalid(this.position, "group is not closed");
-      this.close();
+  /** Checks a message that may be larger than what is in view. */
+  async message(start: number, end: number, rules: MessageRules | undefined, depth: number): Promise<void> {
+    const { window, head } = this;
+    checkDepth(depth, this.source, start);
+    let position = start;
+    while (position < end) {
+      if (!window.holds(position, Math.min(LONGEST_HEAD_BYTES, end - position))) {
+        await window.move(position, Math.min(LONGEST_HEAD_BYTES, end - position));
+      }
+      head.read(window.bytes, window.start, position, end);
+      const { number, wireType, valueStart, valueSize } = head;
+      if (wireType === WIRE.groupStart || wireType === WIRE.groupEnd) {
+        position = await this.group(position, valueStart, end, depth);
+        continue;
+      }
+      const inner = wireType === WIRE.bytes && valueSize > 0 ? rules?.messageIn(number) : undefined;
+      if (inner !== undefined) {
+        if (window.holds(valueStart, valueSize)) this.inView(valueStart, valueStart + valueSize, inner, depth + 1);
+        else await this.nested(valueStart, valueStart + valueSize, inner, depth + 1);
+      }
+      position = valueStart + valueSize;
     }
-    return this.ends.length === 0;
   }
 
-  checkWindow(): void {
-    const { window, head, source } = this;
-    const { bytes, start: base } = window;
-    const stop = window.end === source.size ? source.size - 1 : window.end - LONGEST_HEAD_BYTES;
-    while (!this.isDone() && this.position <= stop) {
-      head.read(bytes, base, this.position, this.ends.at(-1) as number);
-      const { valueStart, valueSize, wireType } = head;
-      if (wireType === WIRE.bytes) this.enter(valueStart, valueStart + valueSize);
-      else if (wireType === WIRE.groupStart) this.openGroup(valueStart);
-      else if (wireType === WIRE.groupEnd) this.closeGroup(valueStart);
-      else this.position = valueStart + valueSize;
+  /** Checks a message that is not in view: at once when it can be brought there as a whole. */
+  private async nested(start: number, end: number, rules: MessageRules, depth: number): Promise<void> {
+    const { window } = this;
+    if (end - start <= LARGEST_AT_ONCE_BYTES) await window.move(start, end - start);
+    if (window.holds(start, end - start)) this.inView(start, end, rules, depth);
+    else await this.message(start, end, rules, depth);
+  }
+
+  /** Checks a message that is in view. The inner loop of every merge, so the usual short heads are read here. */
+  private inView(start: number, end: number, rules: MessageRules | undefined, depth: number): void {
+    checkDepth(depth, this.source, start);
+    const { bytes, start: base } = this.window;
+    const { head } = this;
+    let position = start;
+    while (position < end) {
+      const tag = bytes[position - base] as number;
+      const size = bytes[position - base + 1] as number;
+      if ((tag & 0x87) === WIRE.bytes && tag > 7 && size < 0x80 && position + 2 + size <= end) {
+        const inner = size > 0 ? rules?.messageIn(tag >> 3) : undefined;
+        if (inner !== undefined) this.inView(position + 2, position + 2 + size, inner, depth + 1);
+        position += 2 + size;
+        continue;
+      }
+      head.read(bytes, base, position, end);
+      const { number, wireType, valueStart, valueSize } = head;
+      if (wireType === WIRE.groupStart || wireType === WIRE.groupEnd) {
+        position = this.groupInView(position, valueStart, end, depth);
+        continue;
+      }
+      const inner = wireType === WIRE.bytes && valueSize > 0 ? rules?.messageIn(number) : undefined;
+      if (inner !== undefined) this.inView(valueStart, valueStart + valueSize, inner, depth + 1);
+      position = valueStart + valueSize;
     }
   }
 
-  /** Goes into a value that is a message, or behind one that is not. */
-  private enter(start: number, end: number): void {
-    const rules = this.rules.at(-1)?.field(this.head.number)?.message;
-    if (rules === undefined || end === start) {
-      this.position = end;
-      return;
+  /** Goes over a group, whose head was read last, and gives where it ends. A group holds nothing that has a schema. */
+  private async group(start: number, contents: number, end: number, depth: number): Promise<number> {
+    const { window, head } = this;
+    const open: number[] = [this.openedGroup(start)];
+    let position = contents;
+    while (open.length > 0) {
+      const room = Math.min(LONGEST_HEAD_BYTES, end - position);
+      if (room === 0) throw head.invalid(position, "group is not closed");
+      if (!window.holds(position, room)) await window.move(position, room);
+      position = this.stepInGroup(open, position, end, depth);
     }
-    this.position = start;
-    this.push(end, rules, 0);
+    return position;
   }
 
-  private openGroup(start: number): void {
-    this.position = start;
-    this.push(this.ends.at(-1) as number, undefined, this.head.number);
+  private groupInView(start: number, contents: number, end: number, depth: number): number {
+    const open: number[] = [this.openedGroup(start)];
+    let position = contents;
+    while (open.length > 0) {
+      if (position === end) throw this.head.invalid(position, "group is not closed");
+      position = this.stepInGroup(open, position, end, depth);
+    }
+    return position;
   }
 
-  private closeGroup(end: number): void {
-    if (this.groups.at(-1) !== this.head.number)
-      throw this.head.invalid(this.position, `end of group ${this.head.number}`);
-    this.position = end;
-    this.close();
+  private openedGroup(start: number): number {
+    if (this.head.wireType === WIRE.groupStart) return this.head.number;
+    throw this.head.invalid(start, `end of group ${this.head.number}`);
   }
 
-  private push(end: number, rules: MessageRules | undefined, group: number): void {
-    this.ends.push(end);
-    this.rules.push(rules);
-    this.groups.push(group);
-    checkDepth(this.ends.length - 1, this.source, this.position);
-  }
-
-  private close(): void {
-    this.ends.pop();
-    this.rules.pop();
-    this.groups.pop();
+  private stepInGroup(open: number[], position: number, end: number, depth: number): number {
+    const { head, window } = this;
+    head.read(window.bytes, window.start, position, end);
+    if (head.wireType === WIRE.groupStart) {
+      open.push(head.number);
+      checkDepth(depth + open.length, this.source, position);
+    } else if (head.wireType === WIRE.groupEnd && open.pop() !== head.number) {
+      throw head.invalid(position, `end of group ${head.number}`);
+    }
+    return head.valueStart + head.valueSize;
   }
 }
+
+/** A message up to this is brought into view as a whole, 128 KiB. */
+const LARGEST_AT_ONCE_BYTES = 128 * 1024;

@@ -20,12 +20,12 @@ import {
 } from "./simple-chunk.js";
 import { decodeTransposedChunk } from "./transposed/decoder.js";
 
-/** Stored data up to this is taken into memory as a whole, 16 MiB, when its decoded form fits too. */
+/** Compressed data up to this is decompressed in memory as a whole, 16 MiB, when its decoded form fits too. */
 const MEMORY_DATA_BYTES = 16 * 1024 * 1024;
-/** Decoded data up to this is kept in memory, 32 MiB. */
+/** Decompressed data up to this is kept in memory, 32 MiB. */
 const MEMORY_DECODED_BYTES = 32 * 1024 * 1024;
-/** Uncompressed data from this on is read from the file piece by piece where the caller streams it. */
-const STREAMED_DATA_BYTES = 256 * 1024;
+/** Any data up to this is read at once, and kept when it is not compressed; the rest stays in the file, 256 KiB. */
+const SMALL_DATA_BYTES = 256 * 1024;
 
 /** How the records of a chunk are going to be used. */
 export interface DecodeOptions {
@@ -124,9 +124,7 @@ async function decodeSimple(
   options: DecodeOptions,
 ): Promise<DecodedChunk> {
   const inMemory = location.dataSize <= MEMORY_DATA_BYTES && location.decodedDataSize <= MEMORY_DECODED_BYTES;
-  if (inMemory && !(options.streaming && location.dataSize > STREAMED_DATA_BYTES)) {
-    return decodeSimpleInMemory(data, location, place);
-  }
+  if (inMemory && location.dataSize <= SMALL_DATA_BYTES) return decodeSimpleInMemory(data, location, place);
   let prelude: SimplePrelude;
   let ends: Float64Array;
   try {

@@ -54,15 +54,17 @@ export class ChunkSink {
     if (output.length > 0) await this.sink.write(output);
   }
 
-  /** Replaces the first bytes of the chunk, which a block header may interrupt. */
-  async patchStart(bytes: Uint8Array): Promise<void> {
+  /** Where the first bytes of the chunk lie, which a block header may interrupt: to be written there later. */
+  placesOf(bytes: Uint8Array): { offset: number; bytes: Uint8Array }[] {
+    const places: { offset: number; bytes: Uint8Array }[] = [];
     let index = 0;
     while (index < bytes.length) {
-      const at = positionOfByte(this.begin, index);
-      const count = Math.min(bytes.length - index, BLOCK_BYTES - (at % BLOCK_BYTES));
-      await this.sink.patch?.(at, bytes.subarray(index, index + count));
+      const offset = positionOfByte(this.begin, index);
+      const count = Math.min(bytes.length - index, BLOCK_BYTES - (offset % BLOCK_BYTES));
+      places.push({ offset, bytes: bytes.subarray(index, index + count) });
       index += count;
     }
+    return places;
   }
 
   private blockHeader(blockBegin: number): Uint8Array {

@@ -75,6 +75,10 @@ export class RecordWriter {
   private readonly queue: Promise<EncodedChunk>[] = [];
   private gathered: Uint8Array[] = [];
   private gatheredBytes = 0;
+  /** Writes that have not ended yet, of the last records that were streamed. */
+  private readonly working: Promise<void>[] = [];
+  /** Headers of streamed chunks, whose hash is known only behind their data. */
+  private readonly patches: { offset: number; bytes: Uint8Array }[] = [];
   private started = false;
 
   /** Writes to `sink` from its start; closing the sink stays the caller's. */
@@ -114,6 +118,9 @@ export class RecordWriter {
   async finish(): Promise<void> {
     await this.flush();
     await this.start();
+    while (this.working.length > 0) await this.working.shift();
+    // All at the end: a small write would wait for the large one that is under way.
+    for (const { offset, bytes } of this.patches.splice(0)) await this.sink.patch?.(offset, bytes);
     if (this.options.padToBlockBoundary) await this.padToBlock();
   }
 
@@ -187,6 +194,7 @@ export class RecordWriter {
     if (compression !== "none" && record.size < STREAMED_COMPRESSED_BYTES) return false;
     await this.flush();
     await this.start();
+    while (this.working.length > 1) await this.working.shift();
     if (compression === "none") {
       await this.writeStoredValues([], record, { compression, decodedSize: record.size, onBytes });
       return true;
@@ -244,17 +252,16 @@ export class RecordWriter {
     const known = canPatch
       ? new Uint8Array(CHUNK_HEADER_BYTES)
       : encodeChunkHeader({ ...header, dataHash: hasher.digest() });
-    await chunk.write([known, ...prelude]);
-    await readInOrder(
-      values,
-      (pieces) => {
-        if (canPatch) hashPieces(hasher, pieces);
-        return chunk.write(pieces);
-      },
-      { onBytes },
-    );
+    let before: readonly Uint8Array[] = [known, ...prelude];
+    const visit = (pieces: readonly Uint8Array[]) => {
+      if (canPatch) hashPieces(hasher, pieces);
+      const work = chunk.write([...before, ...pieces]);
+      before = [];
+      return work;
+    };
+    await readInOrder(values, visit, { onBytes, takeOver: (work) => this.working.push(work) });
     await chunk.finish();
-    if (canPatch) await chunk.patchStart(encodeChunkHeader({ ...header, dataHash: hasher.digest() }));
+    if (canPatch) this.patches.push(...chunk.placesOf(encodeChunkHeader({ ...header, dataHash: hasher.digest() })));
   }
 
   /** Writes the file signature before the first chunk. */
