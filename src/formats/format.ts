@@ -41,6 +41,12 @@ export interface OutlineNode {
   readonly children?: (() => Promise<readonly OutlineNode[]>) | undefined;
 }
 
+/** An outline whose files are open, so that its children can be asked for. Close it in the end. */
+export interface Outline {
+  readonly root: OutlineNode;
+  close(): Promise<void>;
+}
+
 /** Something that {@link Format.verify} found. */
 export interface Finding {
   readonly severity: "error" | "warning";
@@ -72,7 +78,7 @@ export interface Format {
   /** A look at names and a few bytes; undefined for what is foreign. Never throws for foreign bytes. */
   detect(files: FileStore, path: string): Promise<Detection | undefined>;
   /** What is in it, for people. */
-  outline(detection: Detection): Promise<OutlineNode>;
+  outline(detection: Detection): Promise<Outline>;
   /** Checks all of it, going on after each finding. */
   verify(detection: Detection, options?: VerifyOptions): AsyncIterable<VerifyEvent>;
   /** Opens its tensors. */

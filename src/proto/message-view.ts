@@ -52,7 +52,14 @@ export class MessageView {
    * @throws {@link CorruptionError} (`invalid-wire`)
    */
   open(): Promise<FieldList> {
-    this.opening ??= this.openNow();
+    if (this.opening === undefined) {
+      const opening = this.openNow();
+      this.opening = opening;
+      // A read that failed may be tried again; a merge that failed has been done in part.
+      opening.catch(() => {
+        if (this.opening === opening && this.deferred === undefined) this.opening = undefined;
+      });
+    }
     return this.opening;
   }
 
@@ -221,15 +228,16 @@ export class MessageView {
 
   private async openNow(): Promise<FieldList> {
     const merge = this.deferred;
-    this.deferred = undefined;
-    if (this.list === undefined) {
-      const table = await readFieldTable(this.body);
-      this.list = new FieldList(this.rules, [segmentOf(table)]);
+    if (merge !== undefined) {
+      // What is merged in works on a view of its own, so that whoever opens this one meanwhile waits for the end.
+      const working = new MessageView(this.rules, this.body);
+      working.list = this.list;
+      await merge(working);
+      this.list = await working.open();
+      this.body = working.body;
+      this.deferred = undefined;
     }
-    const list = this.list;
-    // From here on the view counts as open, so that `merge` can work on it.
-    this.opening = Promise.resolve(list);
-    if (merge !== undefined) await merge(this);
+    this.list ??= new FieldList(this.rules, [segmentOf(await readFieldTable(this.body))]);
     return this.list;
   }
 }

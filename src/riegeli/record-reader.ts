@@ -109,8 +109,8 @@ export class RecordReader {
 
   /** The records of one chunk in order. A chunk without records is checked all the same. */
   async *recordsIn(chunk: ChunkLocation, options: RecordOptions = {}): AsyncGenerator<RiegeliRecord> {
-    const decoded = await this.decoded(chunk, options);
-    for (let i = 0; i < chunk.recordCount; i++) yield this.recordIn(decoded, i, options);
+    await this.decoded(chunk, options);
+    for (let i = 0; i < chunk.recordCount; i++) yield await this.recordIn(chunk, i, options);
   }
 
   /**
@@ -132,7 +132,7 @@ export class RecordReader {
         actual: `a file of ${this.source.size} bytes`,
       });
     }
-    return this.recordIn(await this.decoded(chunk, options), index, options);
+    return this.recordIn(chunk, index, options);
   }
 
   /** The last record, or undefined when there is none. */
@@ -141,7 +141,7 @@ export class RecordReader {
     while (position >= 0) {
       const chunk = await this.chunkContaining(position);
       if (chunk === undefined) return undefined;
-      if (chunk.recordCount > 0) return this.recordIn(await this.decoded(chunk, {}), chunk.recordCount - 1, {});
+      if (chunk.recordCount > 0) return this.recordIn(chunk, chunk.recordCount - 1, {});
       await this.decoded(chunk, {});
       position = chunk.begin - 1;
     }
@@ -200,9 +200,12 @@ export class RecordReader {
     for (const chunk of chunks) if (chunk.status === "fulfilled") await chunk.value.dispose();
   }
 
-  private recordIn(chunk: DecodedChunk, index: number, options: RecordOptions): RiegeliRecord {
-    const size = recordOf(chunk, index).size;
-    return new CachedRecord(this, chunk.location, index, size, options);
+  /** A record of a chunk; the only one of its chunk is not decoded before it is read. */
+  private async recordIn(chunk: ChunkLocation, index: number, options: RecordOptions): Promise<RiegeliRecord> {
+    const isAlone =
+      chunk.recordCount === 1 && (chunk.type === CHUNK_TYPES.simple || chunk.type === CHUNK_TYPES.transposed);
+    const size = isAlone ? chunk.decodedDataSize : recordOf(await this.decoded(chunk, options), index).size;
+    return new CachedRecord(this, chunk, index, size, options);
   }
 
   /** Forgets the chunks in memory used longest ago, until what is kept fits. */

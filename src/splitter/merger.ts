@@ -43,7 +43,7 @@ export const Merger = {
   },
 
   /**
-   * Opens the proto of a prefix: `PREFIX.cpb` when there is one, else `PREFIX.pb`. A prefix with its suffix is that file.
+   * Opens the proto of a prefix: `PREFIX.cpb` when there is one, else `PREFIX.pb`. A path that is a file is that file.
    * Without a schema the root type is found from the contents: SavedModel, GraphDef, MetaGraphDef, FunctionDef or NodeDef.
    * @throws {@link NotFoundError} (`not-found`) and what damaged files give
    */

@@ -28,6 +28,8 @@ export interface WriteOptions {
   readonly onBytes?: ((count: number) => void) | undefined;
   /** Aborts the work; nothing is left behind. */
   readonly signal?: AbortSignal | undefined;
+  /** Called when all is written and before it becomes visible; a failure of it throws the output away. */
+  readonly beforeCommit?: (() => Promise<void>) | undefined;
 }
 
 /** What was written. */
@@ -66,6 +68,7 @@ export async function writeProto(
   try {
     if (isSplit) await writeChunkedProto(sink, output, version, { ...options, scratch: (size) => files.scratch(size) });
     else if (output.chunks[0] !== undefined) await copySource(output.chunks[0].source, sink, options);
+    await options.beforeCommit?.();
     await sink.close();
   } catch (error) {
     await sink.abort();

@@ -83,7 +83,7 @@ const CODE_OF: [RegExp, string][] = [
 ];
 
 describe("corrupt", () => {
-  it.each(Object.entries(expected["corrupt"] ?? {}))("%s is reported for what it is", async (_, one) => {
+  it.each(Object.entries(expected.corrupt ?? {}))("%s is reported for what it is", async (_, one) => {
     const code = CODE_OF.find(([pattern]) => pattern.test(one.expected_error_class ?? ""))?.[1];
     expect(code, one.expected_error_class).toBeDefined();
     const error = await merge(one.file, SavedModelSchema).then(

@@ -19,3 +19,13 @@ export async function loadPlatformHasher(): Promise<((key: Uint8Array) => Hasher
     return undefined; // the portable form does the same, slower
   }
 }
+
+/** Starts a SHA-256. */
+export async function createSha256(): Promise<{ update(bytes: Uint8Array): void; hex(): string }> {
+  const { sha256 } = await import("@noble/hashes/sha2.js");
+  const hash = sha256.create();
+  return {
+    update: (bytes) => void hash.update(bytes),
+    hex: () => Array.from(hash.digest(), (byte) => byte.toString(16).padStart(2, "0")).join(""),
+  };
+}

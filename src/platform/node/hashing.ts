@@ -19,3 +19,10 @@ export async function loadPlatformHasher(): Promise<((key: Uint8Array) => Hasher
     return undefined; // the portable form does the same, slower
   }
 }
+
+/** Starts a SHA-256. */
+export async function createSha256(): Promise<{ update(bytes: Uint8Array): void; hex(): string }> {
+  const { createHash } = await import("node:crypto");
+  const hash = createHash("sha256");
+  return { update: (bytes) => void hash.update(bytes), hex: () => hash.digest("hex") };
+}

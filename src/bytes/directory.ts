@@ -1,0 +1,48 @@
+import { UsageError } from "../errors.js";
+import type { FileStore } from "./file-store.js";
+import { baseName, joinPath, parentPath } from "./path.js";
+
+/**
+ * Writes a directory as a whole: `write` fills a temporary one beside it, which then takes its place. An older directory
+ * of the name steps aside under a hidden name until the new one is there; when a crash came in between, the next call
+ * puts it back first. So the old state or the new one is there.
+ * @throws {@link UsageError} (`exists`) when there is one and `overwrite` is not set
+ */
+export async function replaceDirectory<Result>(
+  files: FileStore,
+  path: string,
+  overwrite: boolean,
+  write: (temporaryPath: string) => Promise<Result>,
+): Promise<Result> {
+  const parent = parentPath(path);
+  const name = baseName(path);
+  const temporary = joinPath(parent, `.${name}.cairn-new`);
+  const aside = joinPath(parent, `.${name}.cairn-old`);
+  await recover(files, path, aside);
+  const exists = (await files.stat(path)) !== undefined;
+  if (exists && !overwrite) {
+    throw new UsageError("exists", "the output exists already", {
+      file: path,
+      hint: "Pass --force to replace it, or choose another name.",
+    });
+  }
+  await files.remove(temporary);
+  let result: Result;
+  try {
+    result = await write(temporary);
+  } catch (error) {
+    await files.remove(temporary);
+    throw error;
+  }
+  if (exists) await files.rename(path, aside);
+  await files.rename(temporary, path);
+  if (exists) await files.remove(aside);
+  return result;
+}
+
+/** Puts back what stepped aside when nothing has taken its place, and removes it when something has. */
+async function recover(files: FileStore, path: string, aside: string): Promise<void> {
+  if ((await files.stat(aside)) === undefined) return;
+  if ((await files.stat(path)) === undefined) await files.rename(aside, path);
+  else await files.remove(aside);
+}

@@ -1,0 +1,32 @@
+import type { FileStore } from "../bytes/file-store.js";
+import { NotFoundError, UnsupportedError } from "../errors.js";
+import type { Detection, Format } from "./format.js";
+import { riegeliFormat } from "./riegeli/index.js";
+import { savedModelFormat } from "./saved-model/index.js";
+
+/** All formats, in the order in which a path is offered to them: those that know their files surely come first. */
+export const FORMATS: readonly Format[] = [riegeliFormat, savedModelFormat];
+
+/** A path, and the format that knows it. */
+export interface Detected {
+  readonly format: Format;
+  readonly detection: Detection;
+}
+
+/**
+ * Finds the format of a path from what is there.
+ * @throws {@link NotFoundError} (`not-found`), {@link UnsupportedError} (`unknown-format`)
+ */
+export async function detectFormat(files: FileStore, path: string): Promise<Detected> {
+  for (const format of FORMATS) {
+    const detection = await format.detect(files, path);
+    if (detection !== undefined) return { format, detection };
+  }
+  if ((await files.stat(path)) === undefined) {
+    throw new NotFoundError("not-found", "no such file, directory or prefix", { file: path });
+  }
+  throw new UnsupportedError("unknown-format", "nothing here that cairn knows", {
+    file: path,
+    hint: "cairn reads SavedModel directories, .pb, .cpb and .pbtxt protos, and Riegeli/records files.",
+  });
+}

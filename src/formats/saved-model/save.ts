@@ -1,0 +1,115 @@
+import { copySource } from "../../bytes/copy-source.js";
+import { replaceDirectory } from "../../bytes/directory.js";
+import type { FileInfo, FileStore } from "../../bytes/file-store.js";
+import { baseName, joinPath } from "../../bytes/path.js";
+import { UsageError } from "../../errors.js";
+import type { SplitterInput, SplitterOptions } from "../../splitter/composable-splitter.js";
+import { MessageSplitter, SavedModelSplitter } from "../../splitter/splitters.js";
+import type { WriteOptions, WrittenProto } from "../../splitter/write-proto.js";
+import { ModelFile, SAVED_MODEL_PREFIX } from "./model-file.js";
+
+/** Options of {@link saveSavedModel}. */
+export interface SaveOptions extends WriteOptions {
+  readonly files: FileStore;
+  /**
+   * Split the model when it is larger than `maxChunkSize`, as TensorFlow's `experimental_image_format` does; otherwise
+   * it is written as one `.pb`.
+   */
+  readonly imageFormat?: boolean | undefined;
+  /** In bytes; 1 GiB when it is not given. */
+  readonly maxChunkSize?: number | undefined;
+}
+
+/** A SavedModel to save: one that was opened, whose other files are carried over, or a proto alone. */
+export type SavableModel = ModelFile | { readonly savedModel: SplitterInput };
+
+/**
+ * Writes a SavedModel directory: the proto, and beside it what stood beside it where it comes from: `variables/`,
+ * `assets/`, `assets.extra/`, `debug/`, `fingerprint.pb`. The directory appears whole or not at all.
+ * @throws {@link UsageError} (`exists`) when it is there and `overwrite` is not set
+ */
+export async function saveSavedModel(
+  directory: string,
+  model: SavableModel,
+  options: SaveOptions,
+): Promise<WrittenProto> {
+  return writeModelDirectory(directory, model, await splitterOf(model, options), options);
+}
+
+/** The same with a splitter that may have been at work already. */
+export async function writeModelDirectory(
+  directory: string,
+  model: SavableModel,
+  splitter: MessageSplitter,
+  options: WriteOptions & { readonly files: FileStore },
+): Promise<WrittenProto> {
+  const { files, overwrite = false } = options;
+  return replaceDirectory(files, directory, overwrite, async (temporary) => {
+    if (model instanceof ModelFile && model.paths.directory !== undefined) {
+      await carryOver(model.files, model.paths.directory, files, temporary, options);
+    }
+    const written = await splitter.write(joinPath(temporary, SAVED_MODEL_PREFIX), options);
+    if (model instanceof ModelFile) await model.proto.verify();
+    return { ...written, path: joinPath(directory, baseName(written.path)) };
+  });
+}
+
+/** A splitter of a model, which leaves it whole where the image format is not asked for. */
+async function splitterOf(
+  model: SavableModel,
+  options: Pick<SaveOptions, "imageFormat" | "maxChunkSize">,
+): Promise<MessageSplitter> {
+  const maxChunkSize = options.imageFormat === true ? options.maxChunkSize : Number.MAX_SAFE_INTEGER;
+  const splitterOptions: SplitterOptions = { maxChunkSize };
+  if (!(model instanceof ModelFile)) return new SavedModelSplitter(model.savedModel, splitterOptions);
+  return new MessageSplitter(model.proto.schema, await model.proto.toSource(), splitterOptions);
+}
+
+/** Copies all files of a SavedModel directory but the proto. */
+async function carryOver(
+  from: FileStore,
+  directory: string,
+  to: FileStore,
+  target: string,
+  options: WriteOptions,
+): Promise<void> {
+  for (const info of await from.list(directory)) {
+    if (/^saved_model\.(c?pb|pbtxt)$/.test(baseName(info.path))) continue;
+    await copyTree(from, info, to, joinPath(target, baseName(info.path)), options);
+  }
+}
+
+async function copyTree(
+  from: FileStore,
+  info: FileInfo,
+  to: FileStore,
+  path: string,
+  options: WriteOptions,
+): Promise<void> {
+  if (info.kind === "directory") {
+    for (const child of await from.list(info.path)) {
+      await copyTree(from, child, to, joinPath(path, baseName(child.path)), options);
+    }
+    return;
+  }
+  const source = await from.open(info.path);
+  try {
+    const sink = await to.create(path, { expectedBytes: source.size });
+    try {
+      await copySource(source, sink, options);
+      await sink.close();
+    } catch (error) {
+      await sink.abort();
+      throw error;
+    }
+  } finally {
+    await source.close();
+  }
+}
+
+/** Refuses to write where one reads from. @throws {@link UsageError} (`usage`) */
+export function refuseSamePath(source: string, target: string): void {
+  const normal = (path: string) => path.replace(/\/+$/, "").replace(/^(\.\/)+/, "");
+  if (normal(source) !== normal(target)) return;
+  throw new UsageError("usage", "the output is the input", { file: target, hint: "Choose another output." });
+}

@@ -1,0 +1,148 @@
+import type { DescMessage } from "@bufbuild/protobuf";
+import type { ByteSource, OpenedSource } from "../../bytes/byte-source.js";
+import type { FileStore } from "../../bytes/file-store.js";
+import { type CairnError, isCairnError } from "../../errors.js";
+import { SavedModelSchema } from "../../proto/gen/tensorflow/core/protobuf/saved_model_pb.js";
+import { ChunkInfo_Type } from "../../proto/gen/tensorflow/tools/proto_splitter/chunk_pb.js";
+import { MessageRules } from "../../proto/message-rules.js";
+import { checkWire } from "../../proto/wire-check.js";
+import { ChunkedFile } from "../../splitter/chunked-file.js";
+import { inferRootSchema } from "../../splitter/infer-root.js";
+import { mergeLazily } from "../../splitter/merge-tree.js";
+import { finding, findingOf } from "../finding.js";
+import type { Detection, VerifyEvent, VerifyOptions } from "../format.js";
+import { type DescribeRecords, verifyRiegeli } from "../riegeli-check.js";
+import { chunkPaths } from "./chunk-outline.js";
+import { findModel, ModelFile, type ModelPaths } from "./model-file.js";
+
+/** Checks a model to the last byte, and goes on after each finding. */
+export async function* verifyModel(detection: Detection, options: VerifyOptions = {}): AsyncGenerator<VerifyEvent> {
+  const { files, path } = detection;
+  const paths = await findModel(files, path);
+  if (paths === undefined) {
+    yield finding("error", "not-found", "no saved_model.cpb, .pb or .pbtxt here", { file: path });
+    return;
+  }
+  for (const ignored of paths.ignored) {
+    yield finding("warning", "ignored-file", `not read: ${paths.protoPath} stands beside it and comes first`, {
+      file: ignored,
+    });
+  }
+  if (paths.protoPath.endsWith(".cpb")) yield* verifyChunked(files, paths, options);
+  else yield* verifyPlain(files, path, paths);
+}
+
+async function* verifyPlain(files: FileStore, path: string, paths: ModelPaths): AsyncGenerator<VerifyEvent> {
+  let model: ModelFile | undefined;
+  try {
+    model = await ModelFile.open(files, path);
+    const source = await model.proto.toSource();
+    await checkWire(source, model.view.rules);
+    yield {
+      kind: "good",
+      what: `${paths.protoPath}: a ${model.typeName}, down to the innermost message`,
+      byteLength: source.size,
+    };
+  } catch (error) {
+    yield findingOf(error, paths.protoPath);
+  } finally {
+    await model?.close();
+  }
+}
+
+async function* verifyChunked(files: FileStore, paths: ModelPaths, options: VerifyOptions): AsyncGenerator<VerifyEvent> {
+  let source: OpenedSource;
+  try {
+    source = await files.open(paths.protoPath);
+  } catch (error) {
+    yield findingOf(error, paths.protoPath);
+    return;
+  }
+  try {
+    const opened = await openChunks(files, source, paths);
+    let isDamaged = false;
+    for await (const event of verifyRiegeli(files, source, options, opened.describe)) {
+      isDamaged ||= event.kind === "finding";
+      yield event;
+    }
+    // Damage of the records was told of there; what is new is what concerns the metadata itself.
+    const { error } = opened;
+    if (error !== undefined && (!isDamaged || METADATA_CODES.includes(error.code))) yield findingOf(error, source.name);
+    if (opened.file !== undefined) yield* verifyMetadata(opened.file, opened.schema, isDamaged);
+  } catch (error) {
+    yield findingOf(error, paths.protoPath);
+  } finally {
+    await source.close();
+  }
+}
+
+/** Codes that tell of the metadata, not of the bytes of its record. */
+const METADATA_CODES: readonly string[] = ["chunk-metadata", "unsupported-version", "limit"];
+
+interface OpenedChunks {
+  readonly file?: ChunkedFile;
+  readonly schema: DescMessage;
+  readonly describe: DescribeRecords;
+  /** Why the metadata cannot be read. */
+  readonly error?: CairnError;
+}
+
+/** Opens the metadata as far as that can be done, to say what the chunks are. */
+async function openChunks(files: FileStore, source: ByteSource, paths: ModelPaths): Promise<OpenedChunks> {
+  try {
+    const file = await ChunkedFile.open(source, { scratch: (size) => files.scratch(size) });
+    const { message } = file.metadata;
+    const isSavedModel = paths.directory !== undefined || /(^|\/)saved_model\.cpb$/.test(paths.protoPath);
+    const schema = isSavedModel ? SavedModelSchema : await inferRootSchema(file, message).catch(() => SavedModelSchema);
+    return { file, schema, describe: describeChunks(file, schema) };
+  } catch (error) {
+    if (!isCairnError(error)) throw error;
+    return { error, schema: SavedModelSchema, describe: () => undefined };
+  }
+}
+
+/** Says which parts of the message lie in a range of record positions. */
+function describeChunks(file: ChunkedFile, schema: DescMessage): DescribeRecords {
+  const paths = chunkPaths(file.metadata.message, MessageRules.of(schema));
+  const chunks = file.metadata.chunks.map(({ offset, cairnFile }, index) => ({
+    position: cairnFile === "" ? Number(offset) : -1,
+    path: paths.get(index)?.[0] ?? `chunk ${index}`,
+  }));
+  chunks.push({ position: file.metadataRecord.position, path: "ChunkMetadata" });
+  return (begin, end) => {
+    const inside = chunks.filter(({ position }) => position >= begin && position < end).map(({ path }) => path || "(root)");
+    if (inside.length === 0) return undefined;
+    const shown = inside.slice(0, 3).join(", ");
+    return inside.length > 3 ? `${shown}, and ${inside.length - 3} more` : shown;
+  };
+}
+
+/** Checks each chunk of the metadata by itself, and then that all can be merged. */
+async function* verifyMetadata(file: ChunkedFile, schema: DescMessage, isDamaged: boolean): AsyncGenerator<VerifyEvent> {
+  const { metadata, name } = file;
+  const named = chunkPaths(metadata.message, MessageRules.of(schema));
+  let bad = 0;
+  try {
+    for (const [index, info] of metadata.chunks.entries()) {
+      const key = named.get(index)?.[0] || `chunk ${index}`;
+      try {
+        const record = await file.record(index, true);
+        if (info.type !== ChunkInfo_Type.UNSET && BigInt(record.size) !== info.size) {
+          const message = `chunk ${index} has ${record.size} bytes, not the ${info.size} that the metadata says`;
+          yield finding("warning", "record-size", message, { file: name, offset: record.chunk.begin, key });
+        }
+      } catch (error) {
+        bad++;
+        if (!isDamaged) yield findingOf(error, name, undefined, key);
+      }
+    }
+    if (bad > 0 || isDamaged || metadata.message === undefined) return;
+    const view = mergeLazily(schema, metadata.message, file, { sort: true, check: true });
+    const merged = await view.toSource();
+    yield { kind: "good", what: `all chunks merge to a ${schema.name}`, byteLength: merged.size };
+  } catch (error) {
+    yield findingOf(error, name);
+  } finally {
+    await file.close();
+  }
+}

@@ -1,0 +1,40 @@
+import type { FileStore } from "../bytes/file-store.js";
+import type { Finding, VerifyEvent, VerifyOptions } from "../formats/format.js";
+import { detectFormat } from "../formats/registry.js";
+
+/** A part that was found good. */
+export interface GoodPart {
+  readonly what: string;
+  readonly byteLength: number;
+}
+
+/** What {@link verify} found in all. */
+export interface VerifyReport {
+  /** Whether there is no finding that is an error. */
+  readonly ok: boolean;
+  readonly format: string;
+  readonly findings: readonly Finding[];
+  readonly good: readonly GoodPart[];
+}
+
+/** Options of {@link verify}. */
+export interface VerifyReportOptions extends VerifyOptions {
+  /** Called with what is found, as it is found. */
+  readonly onEvent?: ((event: VerifyEvent) => void) | undefined;
+}
+
+/**
+ * Checks all of what a path holds, and goes on after each finding.
+ * @throws NotFoundError (`not-found`), UnsupportedError (`unknown-format`)
+ */
+export async function verify(files: FileStore, path: string, options: VerifyReportOptions = {}): Promise<VerifyReport> {
+  const { format, detection } = await detectFormat(files, path);
+  const findings: Finding[] = [];
+  const good: GoodPart[] = [];
+  for await (const event of format.verify(detection, options)) {
+    options.onEvent?.(event);
+    if (event.kind === "finding") findings.push(event.finding);
+    else good.push({ what: event.what, byteLength: event.byteLength });
+  }
+  return { ok: findings.every(({ severity }) => severity !== "error"), format: detection.format, findings, good };
+}
