@@ -61,7 +61,11 @@ function constant(name, elements, kind) {
 }
 
 function functionDef(i, nodes) {
-  const signature = join(field(1, `__inference_fn_${i}`), field(2, join(field(1, "x"), number(3, 1))), field(3, join(field(1, "y"), number(3, 1))));
+  const signature = join(
+    field(1, `__inference_fn_${i}`),
+    field(2, join(field(1, "x"), number(3, 1))),
+    field(3, join(field(1, "y"), number(3, 1))),
+  );
   const body = Array.from({ length: nodes }, (_, k) => field(3, smallNode(i * 1000 + k)));
   return join(field(1, signature), ...body, field(4, join(field(1, "y"), field(2, "MatMul_0:product:0"))));
 }
@@ -88,7 +92,9 @@ export async function makeModel(path, { bytes, nodes = 100_000, functions = 200,
   const constantParts = [];
   for (let i = 0; i < count; i++) {
     const kind = i % 2 === 0 ? { random: i } : { repeat: i };
-    constantParts.push(...streamed(1, constant(`model/weights_${i}/Const`, Math.floor(constantBytes / 4) + i, kind)).parts);
+    constantParts.push(
+      ...streamed(1, constant(`model/weights_${i}/Const`, Math.floor(constantBytes / 4) + i, kind)).parts,
+    );
   }
   const graph = streamed(2, [...nodeParts, ...constantParts, plain(library), plain(field(4, number(1, 1882)))]);
   const signature = join(
@@ -124,7 +130,7 @@ async function writeContent(file, size, kind) {
         if (kind.random === undefined) block[i] = ((i + kind.repeat) % 1000) * 0.001;
         else {
           state = (Math.imul(state, 1664525) + 1013904223) | 0;
-          const a = ((state >>> 8) / 16777216) + 1e-9;
+          const a = (state >>> 8) / 16777216 + 1e-9;
           block[i] = Math.sqrt(-2 * Math.log(a)) * Math.cos(i);
         }
       }

@@ -44,6 +44,7 @@ export interface OutlineNode {
 /** An outline whose files are open, so that its children can be asked for. Close it in the end. */
 export interface Outline {
   readonly root: OutlineNode;
+  /** Gives back the files; children can no longer be asked for. */
   close(): Promise<void>;
 }
 

@@ -24,8 +24,10 @@ import { decodeTransposedChunk } from "./transposed/decoder.js";
 const MEMORY_DATA_BYTES = 16 * 1024 * 1024;
 /** Decompressed data up to this is kept in memory, 32 MiB. */
 const MEMORY_DECODED_BYTES = 32 * 1024 * 1024;
-/** Any data up to this is read at once, and kept when it is not compressed; the rest stays in the file, 256 KiB. */
+/** Data up to this is read at once and kept, also when it is not compressed; the rest stays in the file, 256 KiB. */
 const SMALL_DATA_BYTES = 256 * 1024;
+/** The same for records that are streamed, of which perhaps a part is wanted only, 4 KiB. */
+const SMALL_STREAMED_BYTES = 4 * 1024;
 
 /** How the records of a chunk are going to be used. */
 export interface DecodeOptions {
@@ -124,7 +126,8 @@ async function decodeSimple(
   options: DecodeOptions,
 ): Promise<DecodedChunk> {
   const inMemory = location.dataSize <= MEMORY_DATA_BYTES && location.decodedDataSize <= MEMORY_DECODED_BYTES;
-  if (inMemory && location.dataSize <= SMALL_DATA_BYTES) return decodeSimpleInMemory(data, location, place);
+  const small = options.streaming ? SMALL_STREAMED_BYTES : SMALL_DATA_BYTES;
+  if (inMemory && location.dataSize <= small) return decodeSimpleInMemory(data, location, place);
   let prelude: SimplePrelude;
   let ends: Float64Array;
   try {

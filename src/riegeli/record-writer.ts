@@ -69,6 +69,8 @@ export class RecordWriter {
    * out: all are after {@link RecordWriter.flush}.
    */
   readonly positions: number[] = [];
+  /** How many records have been given so far. */
+  recordCount = 0;
   private readonly sink: ByteSink;
   private readonly options: RecordWriterOptions;
   private readonly chunkSize: number;
@@ -91,6 +93,7 @@ export class RecordWriter {
 
   /** Appends a record. The bytes must not change until {@link RecordWriter.flush}. */
   async write(record: Uint8Array | ByteSource, placement: RecordPlacement = {}): Promise<void> {
+    this.recordCount++;
     const isBytes = record instanceof Uint8Array;
     const size = isBytes ? record.length : record.size;
     const choice = placement.compression ?? this.options.compression;

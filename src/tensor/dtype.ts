@@ -77,11 +77,6 @@ export function elementBytes(dtype: DType): number {
   return DTYPES[dtype].byteLength;
 }
 
-/** The number of a dtype in TensorFlow's protos. */
-export function dtypeNumber(dtype: DType): number {
-  return DTYPES[dtype].tensorflow;
-}
-
 /** The dtype of a number in TensorFlow's protos, or undefined when there is none; reference types are those they refer to. */
 export function findDType(number: number): DType | undefined {
   return BY_NUMBER.get(number >= FIRST_REFERENCE ? number - 100 : number);

@@ -34,7 +34,8 @@ async function run(path: string, terminal: Terminal): Promise<number> {
   terminal.json({ ...report, path });
   if (findings.length > 0 && good.length > 0) {
     terminal.print("still good:");
-    for (const { what, byteLength } of good.slice(0, SHOWN_PARTS)) terminal.print(`  ${formatBytes(byteLength).padStart(9)}  ${what}`);
+    for (const { what, byteLength } of good.slice(0, SHOWN_PARTS))
+      terminal.print(`  ${formatBytes(byteLength).padStart(9)}  ${what}`);
     if (good.length > SHOWN_PARTS) terminal.print(`  … and ${good.length - SHOWN_PARTS} more (--json has them all)`);
   }
   const errors = findings.filter(({ severity }) => severity === "error").length;
@@ -44,7 +45,8 @@ async function run(path: string, terminal: Terminal): Promise<number> {
     ...(errors > 0 ? [formatCount(errors, "error")] : []),
     ...(warnings > 0 ? [formatCount(warnings, "warning")] : []),
   ];
-  const summary = counts.length > 0 ? counts.join(", ") : `${formatCount(good.length, "part")} checked to the last byte`;
+  const summary =
+    counts.length > 0 ? counts.join(", ") : `${formatCount(good.length, "part")} checked to the last byte`;
   terminal.print(`${path}: ${verdict}, ${summary}`);
   return ok ? EXIT.good : EXIT.findings;
 }

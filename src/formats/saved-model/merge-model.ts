@@ -20,7 +20,9 @@ export interface MergePlan {
   readonly byteLength: number;
   readonly warnings: readonly string[];
   readonly notes: readonly string[];
+  /** Writes the output, and makes it visible when every chunk has been found good. */
   write(options: CopyOptions & { readonly overwrite?: boolean | undefined }): Promise<void>;
+  /** Gives back the input. */
   close(): Promise<void>;
 }
 

@@ -1,6 +1,5 @@
 import type { FileInfo, FileStore } from "../../bytes/file-store.js";
 import { baseName, joinPath } from "../../bytes/path.js";
-import type { Field } from "../../proto/field-list.js";
 import { AssetFileDefSchema } from "../../proto/gen/tensorflow/core/protobuf/meta_graph_pb.js";
 import { SavedObjectGraphSchema } from "../../proto/gen/tensorflow/core/protobuf/saved_object_graph_pb.js";
 import { nameOf } from "../../proto/message-path.js";
@@ -11,16 +10,13 @@ import { formatBytes, formatCount } from "../text.js";
 import { outlineChunks } from "./chunk-outline.js";
 import { outlineFunction, outlineGraph, summarizeGraph } from "./graph-summary.js";
 import { functionsOf, graphsOf, messageIn, messagesIn, metaGraphsOf, type NodeList, nodeListsOf } from "./graphs.js";
+import { metaInfoOf } from "./meta-info.js";
 import { type ModelFile, parseView } from "./model-file.js";
-import { readText } from "./nodes.js";
 import { type Signature, type SignatureTensor, signaturesOf } from "./signatures.js";
 
 // Field numbers. Source: tensorflow/core/protobuf/meta_graph.proto.
-const META_INFO_DEF = 1;
 const ASSET_FILE_DEF = 6;
 const OBJECT_GRAPH_DEF = 7;
-const INFO_TAGS = 4;
-const INFO_TENSORFLOW_VERSION = 5;
 const FUNCTION_NODE_DEF = 3;
 
 /** An object graph up to this is counted by kind, 16 MiB. */
@@ -31,7 +27,7 @@ export async function outlineModel(model: ModelFile): Promise<OutlineNode> {
   const { view, paths, proto } = model;
   const metaGraphs = await metaGraphsOf(view);
   const versions = new Set<string>();
-  for (const metaGraph of metaGraphs) versions.add((await metaInfo(metaGraph)).version);
+  for (const metaGraph of metaGraphs) versions.add((await metaInfoOf(metaGraph)).tensorflowVersion);
   versions.delete("");
   const children: OutlineNode[] = [];
   for (const [i, metaGraph] of metaGraphs.entries()) children.push(await outlineMetaGraph(model, metaGraph, i));
@@ -55,26 +51,14 @@ export async function outlineModel(model: ModelFile): Promise<OutlineNode> {
   };
 }
 
-async function metaInfo(metaGraph: MessageView): Promise<{ tags: string[]; version: string }> {
-  const info = await messageIn(metaGraph, META_INFO_DEF);
-  if (info === undefined) return { tags: [], version: "" };
-  const list = await info.open();
-  const tags: string[] = [];
-  for (let i = 0; i < list.count(INFO_TAGS); i++) {
-    const value = info.value(list.at(INFO_TAGS, i) as Field);
-    tags.push(new TextDecoder().decode(await value.read(0, value.size)));
-  }
-  return { tags, version: await readText(info, list, INFO_TENSORFLOW_VERSION) };
-}
-
 async function outlineMetaGraph(model: ModelFile, metaGraph: MessageView, index: number): Promise<OutlineNode> {
-  const { tags, version } = await metaInfo(metaGraph);
+  const { tags, tensorflowVersion } = await metaInfoOf(metaGraph);
   const signatures = await signaturesOf(metaGraph);
   return {
     label: `meta graph ${index}`,
     kind: "meta-graph",
     detail: `tags ${tags.join(", ") || "(none)"}`,
-    facts: { tags, tensorflowVersion: version },
+    facts: { tags, tensorflowVersion },
     children: async () => {
       const children: OutlineNode[] = [outlineSignatures(signatures)];
       const graphs = await graphsOf(model.view);

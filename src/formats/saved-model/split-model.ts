@@ -27,7 +27,9 @@ export interface SplitPlan {
   /** Parts that stay larger than asked for, and why. */
   readonly warnings: readonly string[];
   readonly notes: readonly string[];
+  /** Writes the output, which appears whole or not at all. */
   write(options: WriteOptions): Promise<WrittenProto>;
+  /** Gives back the input. */
   close(): Promise<void>;
 }
 

@@ -50,7 +50,11 @@ async function* verifyPlain(files: FileStore, path: string, paths: ModelPaths): 
   }
 }
 
-async function* verifyChunked(files: FileStore, paths: ModelPaths, options: VerifyOptions): AsyncGenerator<VerifyEvent> {
+async function* verifyChunked(
+  files: FileStore,
+  paths: ModelPaths,
+  options: VerifyOptions,
+): AsyncGenerator<VerifyEvent> {
   let source: OpenedSource;
   try {
     source = await files.open(paths.protoPath);
@@ -110,7 +114,9 @@ function describeChunks(file: ChunkedFile, schema: DescMessage): DescribeRecords
   }));
   chunks.push({ position: file.metadataRecord.position, path: "ChunkMetadata" });
   return (begin, end) => {
-    const inside = chunks.filter(({ position }) => position >= begin && position < end).map(({ path }) => path || "(root)");
+    const inside = chunks
+      .filter(({ position }) => position >= begin && position < end)
+      .map(({ path }) => path || "(root)");
     if (inside.length === 0) return undefined;
     const shown = inside.slice(0, 3).join(", ");
     return inside.length > 3 ? `${shown}, and ${inside.length - 3} more` : shown;
@@ -118,7 +124,11 @@ function describeChunks(file: ChunkedFile, schema: DescMessage): DescribeRecords
 }
 
 /** Checks each chunk of the metadata by itself, and then that all can be merged. */
-async function* verifyMetadata(file: ChunkedFile, schema: DescMessage, isDamaged: boolean): AsyncGenerator<VerifyEvent> {
+async function* verifyMetadata(
+  file: ChunkedFile,
+  schema: DescMessage,
+  isDamaged: boolean,
+): AsyncGenerator<VerifyEvent> {
   const { metadata, name } = file;
   const named = chunkPaths(metadata.message, MessageRules.of(schema));
   let bad = 0;
