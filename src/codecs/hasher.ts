@@ -8,7 +8,17 @@ type HasherFactory = (key: Uint8Array) => Hasher64;
 
 let fast: Promise<HasherFactory | undefined> | undefined;
 
-/** HighwayHash-64 of a short text, such as a header. */
+/** A function that hashes short texts, such as headers, with one key, and writes the hash to 8 bytes of `target`. */
+export function shortHash(key: Uint8Array): (bytes: Uint8Array, target: Uint8Array, offset: number) => void {
+  const hasher = new PortableHasher(key);
+  return (bytes, target, offset) => {
+    hasher.restart();
+    hasher.update(bytes);
+    hasher.digestInto(target, offset);
+  };
+}
+
+/** HighwayHash-64 of a short text. */
 export function hash64(key: Uint8Array, bytes: Uint8Array): bigint {
   const hasher = new PortableHasher(key);
   hasher.update(bytes);

@@ -1,8 +1,11 @@
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
 import { promisify } from "node:util";
 import zlib from "node:zlib";
 import type { ByteStream, Codec, CompressionType } from "../../codecs/compression.js";
 import { decompressSnappy, decompressSnappyStream } from "../../codecs/snappy.js";
 import { encodeVarint } from "../../codecs/varint.js";
+import { ZstdFrameEnd } from "../../codecs/zstd-frame.js";
 import { MAX_IN_MEMORY_BYTES } from "../../limits.js";
 
 /** Loads the codec of a compression type for Node. */
@@ -79,6 +82,9 @@ function nativeZstd(): Codec {
       return plain(zstd.zstdCompressSync(bytes, { params: params(level) }));
     },
     async decompress(bytes, decodedSize) {
+      const frame = new ZstdFrameEnd();
+      frame.take(bytes);
+      frame.finish();
       const result = zstd.zstdDecompressSync(bytes, { maxOutputLength: decodedSize + 1, info: true });
       const { buffer, engine } = result as { buffer: Buffer; engine: { bytesWritten: number } };
       checkConsumed(engine.bytesWritten, bytes.length);
@@ -89,9 +95,19 @@ function nativeZstd(): Codec {
       return transform(zstd.createZstdCompress(options), chunks);
     },
     decompressStream(chunks) {
-      return transform(zstd.createZstdDecompress({ chunkSize: STREAM_CHUNK_BYTES }), chunks);
+      return transform(zstd.createZstdDecompress({ chunkSize: STREAM_CHUNK_BYTES }), oneFrame(chunks));
     },
   };
+}
+
+/** Passes chunks on as long as they belong to one frame. */
+async function* oneFrame(chunks: ByteStream): ByteStream {
+  const frame = new ZstdFrameEnd();
+  for await (const chunk of chunks) {
+    frame.take(chunk);
+    yield chunk;
+  }
+  frame.finish();
 }
 
 async function loadZstd(): Promise<Codec> {
@@ -147,20 +163,17 @@ async function* compressFragments(
   }
 }
 
-/** Runs a zlib stream over chunks. A chunk's memory is free again when the next one is asked for. */
+/** Runs a zlib stream over chunks, which are copied, since the stream may keep them while the next one is read. */
 async function* transform(stream: zlib.BrotliCompress | zlib.BrotliDecompress, chunks: ByteStream): ByteStream {
   let fed = 0;
-  async function feed(): Promise<void> {
+  async function* copies(): AsyncGenerator<Buffer> {
     for await (const chunk of chunks) {
       fed += chunk.length;
-      await new Promise<void>((resolve, reject) => {
-        stream.write(chunk, (error) => (error ? reject(error) : resolve()));
-      });
+      yield Buffer.from(chunk);
     }
-    stream.end();
   }
-  const feeding = feed();
-  feeding.catch((error) => stream.destroy(error));
+  const feeding = pipeline(Readable.from(copies(), { highWaterMark: 1 }), stream);
+  feeding.catch(() => {}); // thrown below, where the stream is read
   try {
     for await (const output of stream) yield plain(output as Buffer);
     await feeding;
