@@ -10,7 +10,7 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 const at = (path) => join(root, path);
 
 function run(what, command, args) {
-  console.error(`${what} …`);
+  if (what !== "bundling") console.error(`${what} …`);
   const result = spawnSync(command, args, {
     cwd: root,
     stdio: ["ignore", "inherit", "inherit"],
@@ -44,10 +44,11 @@ if (!isDone("node_modules/.cairn-install", installStamp)) {
   writeFileSync(at("node_modules/.cairn-install"), installStamp);
 }
 
-const buildStamp = stampOf(["package.json", "tsconfig.json", ...filesUnder("src")]);
+const buildStamp = stampOf(["package.json", "tsconfig.json", "scripts/bundle-cli.mjs", ...filesUnder("src")]);
 if (!isDone("dist/.cairn-build", buildStamp)) {
   rmSync(at("dist"), { recursive: true, force: true });
   run("building", process.execPath, [at("node_modules/typescript/bin/tsc"), "-p", "tsconfig.json"]);
+  run("bundling", process.execPath, [at("scripts/bundle-cli.mjs")]);
   mkdirSync(at("dist"), { recursive: true });
   writeFileSync(at("dist/.cairn-build"), buildStamp);
 }

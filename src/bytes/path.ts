@@ -1,9 +1,9 @@
-/** Joins path segments with `/`; empty ones are left out. URLs keep their scheme. */
+/** Joins path segments with `/`; empty ones are left out, and a `.` at the start. URLs keep their scheme. */
 export function joinPath(...segments: readonly string[]): string {
   let joined = "";
   for (const segment of segments) {
     if (segment === "") continue;
-    if (joined === "") joined = segment;
+    if (joined === "" || joined === ".") joined = segment;
     else joined = joined.endsWith("/") ? joined + segment : `${joined}/${segment}`;
   }
   return joined;

@@ -42,7 +42,8 @@ export class Window {
    * good.
    */
   async move(offset: number, length: number): Promise<void> {
-    const inOrder = offset >= this.start && offset <= this.end;
+    // What lies a little behind the view is in order too: the value of the last field was skipped.
+    const inOrder = offset >= this.start && offset <= this.end + this.bytes.length;
     this.nextSize = inOrder ? Math.min(this.nextSize * 4, LARGEST_WINDOW_BYTES) : FIRST_WINDOW_BYTES;
     const count = Math.min(this.source.size - offset, Math.max(length, this.nextSize));
     this.reserve(count);
@@ -66,12 +67,12 @@ export class Window {
     else this.scratch = new Uint8Array(count);
   }
 
-  /** Several pieces as one; those in the scratch memory are moved together there. */
+  /** Several pieces as one; those that lie in the scratch memory in their order are moved together there. */
   private joinPieces(pieces: readonly Uint8Array[]): Uint8Array {
     const [first] = pieces;
     if (pieces.length === 1 && first !== undefined) return first;
     const { scratch } = this;
-    if (pieces.some((piece) => piece.buffer !== scratch.buffer)) return concatBytes(pieces);
+    if (!lieInOrder(pieces, scratch)) return concatBytes(pieces);
     let end = 0;
     for (const piece of pieces) {
       scratch.copyWithin(
@@ -83,4 +84,13 @@ export class Window {
     }
     return scratch.subarray(0, end);
   }
+}
+
+function lieInOrder(pieces: readonly Uint8Array[], scratch: Uint8Array): boolean {
+  let end = 0;
+  for (const piece of pieces) {
+    if (piece.buffer !== scratch.buffer || piece.byteOffset < end) return false;
+    end = piece.byteOffset + piece.length;
+  }
+  return true;
 }

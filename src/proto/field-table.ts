@@ -65,6 +65,14 @@ export class FieldTable {
     return i;
   }
 
+  /** The next index from `from` on, before `to`, whose value takes more than `size` bytes; else `to`. */
+  seekLarger(size: number, from: number, to: number): number {
+    const { starts, heads } = this;
+    let i = from;
+    while (i < to && (starts[i + 1] as number) - (starts[i] as number) - ((heads[i] as number) >> 3) <= size) i++;
+    return i;
+  }
+
   /** Adds a field behind the others. */
   push(number: number, wireType: number, start: number, headLength: number, end: number): void {
     if (this.count === this.numbers.length) this.grow();

@@ -5,9 +5,8 @@ import { MemorySource } from "../bytes/memory-source.js";
 import { joinPath, parentPath } from "../bytes/path.js";
 import { CorruptionError, NotFoundError, UnsupportedError } from "../errors.js";
 import type { ChunkedMessage, ChunkMetadata } from "../proto/gen/tensorflow/tools/proto_splitter/chunk_pb.js";
-import { MessageRules } from "../proto/message-rules.js";
+import type { MessageRules } from "../proto/message-rules.js";
 import { MessageView } from "../proto/message-view.js";
-import { checkWire } from "../proto/wire-check.js";
 import type { Chunk } from "./chunk.js";
 import { ChunkedFile } from "./chunked-file.js";
 import { inferRootSchema } from "./infer-root.js";
@@ -18,7 +17,10 @@ export interface MergerOptions {
   readonly files: FileStore;
   /** Do not look at the version of a `.cpb`, as TensorFlow does not. */
   readonly ignoreVersion?: boolean | undefined;
-  /** Check every message chunk to the innermost when it is merged, as a whole merge should; else what is looked at. */
+  /**
+   * Check every message chunk to the innermost when it is merged, as a whole merge should; else what is looked at. A
+   * plain `.pb` is one message, of which only what is looked at is checked.
+   */
   readonly check?: boolean | undefined;
 }
 
@@ -51,7 +53,7 @@ export const Merger = {
     const { path, ignoredPath } = await findProto(prefix, options.files);
     const source = await options.files.open(path);
     try {
-      if (!path.endsWith(".cpb")) return await openPlain(source, schema, options, ignoredPath);
+      if (!path.endsWith(".cpb")) return await openPlain(source, schema, ignoredPath);
       return await openChunked(source, schema, options, { ignoredPath });
     } catch (error) {
       await source.close();
@@ -143,11 +145,9 @@ export class MergedProto {
 async function openPlain(
   source: OpenedSource,
   schema: DescMessage | undefined,
-  options: MergerOptions,
   ignoredPath: string | undefined,
 ): Promise<MergedProto> {
   const found = schema ?? (await inferRootSchema(source, undefined));
-  if (options.check) await checkWire(source, MessageRules.of(found));
   return new MergedProto({ view: MessageView.of(found, source), schema: found, source, ignoredPath });
 }
 

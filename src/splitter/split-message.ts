@@ -36,7 +36,7 @@ export type EmitChunk = (steps: readonly TagStep[], content: MessageView | ByteS
 
 /** What is left of a message after {@link splitMessage}. */
 export interface SplitResult {
-  /** Serialized size of what stays, in bytes. */
+  /** Serialized size of what stays, in bytes; slices that were cut off are counted in. */
   readonly size: number;
   /** Fields that were cut off: messages of the same type, to be merged behind what stays, in order. */
   readonly slices: readonly MessageView[];
@@ -58,24 +58,45 @@ export async function splitMessage(
   const list = await view.open();
   const fieldSizes = new FieldSizes(list);
   const packed: MessageView[] = [];
-  const seen = new Occurrences();
-  let index = -1;
-  for (const segment of list.segments) {
-    const { table } = segment;
-    for (let i = segment.from; i < segment.to; i++) {
-      index++;
-      const number = table.number(i);
-      const occurrence = seen.next(number);
-      if (table.wireType(i) !== WIRE.bytes || table.valueSize(i) <= sizes.value) continue;
-      const field = list.at(number, occurrence) as Field;
-      if (field.rule === undefined || !hasShortestHead(field)) continue;
-      const part = { view, list, field, occurrence, steps, sizes, emit, packed };
-      const size = await splitField(part, field.rule);
-      if (size !== undefined) fieldSizes.set(index, size);
-    }
+  for (const { table, index, number, occurrence, at } of largeFields(list, sizes.value)) {
+    if (table.wireType(at) !== WIRE.bytes) continue;
+    const field = list.at(number, occurrence) as Field;
+    if (field.rule === undefined || !hasShortestHead(field)) continue;
+    const size = await splitField({ view, list, field, occurrence, steps, sizes, emit, packed }, field.rule);
+    if (size !== undefined) fieldSizes.set(index, table, at, size);
   }
   const slices = fieldSizes.total > sizes.message ? await cutSlices(view, list, fieldSizes, sizes) : [];
-  return { size: slices.length > 0 ? fieldSizes.kept : fieldSizes.total, slices: [...slices, ...packed] };
+  return { size: fieldSizes.total, slices: [...slices, ...packed] };
+}
+
+interface LargeField {
+  readonly table: FieldTable;
+  /** Index in the table. */
+  readonly at: number;
+  /** Index among all fields of the message. */
+  readonly index: number;
+  readonly number: number;
+  /** Index among the fields of the same number. */
+  readonly occurrence: number;
+}
+
+/** The fields whose values take more than `size` bytes. */
+function* largeFields(list: FieldList, size: number): Iterable<LargeField> {
+  const counts = new Map<number, number>();
+  let before = 0;
+  for (const { table, from, to } of list.segments) {
+    for (let run = from; run < to; ) {
+      const number = table.number(run);
+      const end = table.seek(number, run, to, false);
+      const earlier = counts.get(number) ?? 0;
+      for (let at = table.seekLarger(size, run, end); at < end; at = table.seekLarger(size, at + 1, end)) {
+        yield { table, at, index: before + at - from, number, occurrence: earlier + at - run };
+      }
+      counts.set(number, earlier + end - run);
+      run = end;
+    }
+    before += to - from;
+  }
 }
 
 interface Part {
@@ -128,10 +149,9 @@ async function splitNested(
     if (message.unchanged !== undefined) field.segment.replaced.delete(field.index);
     return size;
   }
-  const leaves = size > sizes.nested || slices.length > 0;
-  if (leaves) emit(steps, message.takeOut());
+  emit(steps, message.takeOut());
   for (const slice of slices) emit(steps, slice);
-  return leaves ? 0 : size;
+  return 0;
 }
 
 /** Splits the value of a map entry, when the entry is exactly a key and a message. */
@@ -218,11 +238,11 @@ export async function sliceMessage(view: MessageView, sizes: SplitSizes): Promis
   const list = await view.open();
   const fieldSizes = new FieldSizes(list);
   let index = 0;
-  for (const { from, to, replaced } of list.segments) {
+  for (const { table, from, to, replaced } of list.segments) {
     for (let i = from; i < to; i++, index++) {
       const value = replaced.get(i);
-      if (value !== undefined)
-        fieldSizes.set(index, value instanceof MessageView ? (await value.toSource()).size : value.size);
+      if (value === undefined) continue;
+      fieldSizes.set(index, table, i, value instanceof MessageView ? (await value.toSource()).size : value.size);
     }
   }
   return fieldSizes.total > sizes.message ? cutSlices(view, list, fieldSizes, sizes) : [];
@@ -239,26 +259,26 @@ async function cutSlices(
   const places: number[] = [];
   let start = 0;
   let size = 0;
-  let sizeAtCut = 0;
+  // The last place where a cut is possible, and what stands before it in this slice.
   let lastCut = 0;
+  let sizeAtCut = 0;
   let previousNumber = 0;
   let index = 0;
   for (const { table, from, to } of list.segments) {
     for (let i = from; i < to; i++, index++) {
       const number = table.number(i);
-      if (index > start && number >= previousNumber && !blocked.some(([a, b]) => index > a && index <= b)) {
+      const isFree = blocked.length === 0 || !blocked.some(([first, last]) => index > first && index <= last);
+      if (index > start && number >= previousNumber && isFree) {
         lastCut = index;
         sizeAtCut = size;
       }
-      size += fieldSizes.at(index);
+      size += fieldSizes.at(index, table, i);
       previousNumber = number;
-      // An oversize field may stand alone; then the cut in front of it and the one behind are both taken.
-      while (size > sizes.message && lastCut > start) {
+      if (size > sizes.message && lastCut > start) {
         places.push(lastCut);
         start = lastCut;
         size -= sizeAtCut;
         sizeAtCut = 0;
-        if (places.length === 1) fieldSizes.kept = fieldSizes.sum(0, lastCut);
       }
     }
   }
@@ -274,7 +294,13 @@ async function findBlocked(view: MessageView, list: FieldList): Promise<[number,
     for (let i = from; i < to; i++, index++) {
       const number = table.number(i);
       if (rule?.number !== number) rule = view.rules.field(number);
-      if (rule === undefined || (rule.repeated && !rule.isMap && !rule.packable)) continue;
+      if (rule === undefined || (rule.repeated && !rule.isMap && !rule.packable)) {
+        // The usual long lists, of which nothing is to be known here.
+        const end = table.seek(number, i, to, false);
+        index += end - 1 - i;
+        i = end - 1;
+        continue;
+      }
       const group = rule.oneof >= 0 ? `oneof ${rule.oneof}` : String(number);
       const range = ranges.get(group);
       const emptyPacked = rule.packable && table.wireType(i) === WIRE.bytes && table.valueSize(i) === 0;
@@ -298,61 +324,23 @@ async function findBlocked(view: MessageView, list: FieldList): Promise<[number,
 /** Sizes of the fields of a message, as they are after parts have left. */
 class FieldSizes {
   total = 0;
-  /** Size of what stays when slices have been cut off. */
-  kept = 0;
-  private readonly list: FieldList;
   private readonly changed = new Map<number, number>();
 
   constructor(list: FieldList) {
-    this.list = list;
     for (const { table, from, to } of list.segments) this.total += table.start(to) - table.start(from);
   }
 
-  /** Notes the new size of a field's value. */
-  set(index: number, valueSize: number): void {
-    const { table, at } = this.locate(index);
+  /** Notes the new size of a field's value: field `index` of the message, `at` of its table. */
+  set(index: number, table: FieldTable, at: number, valueSize: number): void {
     const size = varintLength(table.number(at) * 8) + varintLength(valueSize) + valueSize;
     this.total += size - (table.end(at) - table.start(at));
     this.changed.set(index, size);
   }
 
-  at(index: number): number {
-    const known = this.changed.get(index);
-    if (known !== undefined) return known;
-    const { table, at } = this.locate(index);
-    return table.end(at) - table.start(at);
-  }
-
-  sum(from: number, to: number): number {
-    let size = 0;
-    for (let i = from; i < to; i++) size += this.at(i);
-    return size;
-  }
-
-  private locate(index: number): { table: FieldTable; at: number } {
-    let left = index;
-    for (const { table, from, to } of this.list.segments) {
-      if (left < to - from) return { table, at: from + left };
-      left -= to - from;
-    }
-    throw new RangeError("no such field");
-  }
-}
-
-/** Counts how often each field number has come. */
-class Occurrences {
-  private readonly counts = new Map<number, number>();
-  private number = -1;
-  private count = 0;
-
-  /** The index of this occurrence among those of its number. */
-  next(number: number): number {
-    if (number !== this.number) {
-      this.counts.set(this.number, this.count);
-      this.number = number;
-      this.count = this.counts.get(number) ?? 0;
-    }
-    return this.count++;
+  /** The size of a field: field `index` of the message, `at` of its table. */
+  at(index: number, table: FieldTable, at: number): number {
+    const known = this.changed.size === 0 ? undefined : this.changed.get(index);
+    return known ?? table.end(at) - table.start(at);
   }
 }
 
