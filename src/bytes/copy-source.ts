@@ -17,12 +17,16 @@ function giveBuffer(buffer: Uint8Array): void {
   if (spare.length < SPARE_BUFFERS) spare.push(buffer);
 }
 
-/** Options of {@link copySource} and {@link readInOrder}. */
-export interface CopyOptions {
+/** Options of {@link streamSource}. */
+export interface StreamOptions {
   /** Called with the number of bytes just copied. */
   readonly onBytes?: ((count: number) => void) | undefined;
   /** Aborts the work. */
   readonly signal?: AbortSignal | undefined;
+}
+
+/** Options of {@link copySource} and {@link readInOrder}. */
+export interface CopyOptions extends StreamOptions {
   /** Takes over the work of the last visits, which then need not have ended when the function returns. */
   readonly takeOver?: ((work: Promise<void>) => void) | undefined;
 }
@@ -89,14 +93,13 @@ export async function copySource(source: ByteSource, sink: ByteSink, options: Co
 const STREAM_BUFFER_BYTES = 256 * 1024;
 
 /** A whole source as a stream of pieces; each is good until the next is asked for. */
-export async function* streamSource(
-  source: ByteSource,
-  onBytes?: ((count: number) => void) | undefined,
-): AsyncGenerator<Uint8Array> {
+export async function* streamSource(source: ByteSource, options: StreamOptions = {}): AsyncGenerator<Uint8Array> {
+  const { signal, onBytes } = options;
   const scratch = new Uint8Array(Math.min(STREAM_BUFFER_BYTES, source.size));
   let offset = 0;
   while (offset < source.size) {
-    for (const piece of await source.readPieces(offset, source.size - offset, scratch)) {
+    for (const piece of await source.readPieces(offset, source.size - offset, scratch, { signal })) {
+      signal?.throwIfAborted();
       yield piece;
       offset += piece.length;
       onBytes?.(piece.length);

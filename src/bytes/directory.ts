@@ -4,8 +4,8 @@ import { baseName, joinPath, parentPath } from "./path.js";
 
 /**
  * Writes a directory as a whole: `write` fills a temporary one beside it, which then takes its place. An older directory
- * of the name steps aside under a hidden name until the new one is there; when a crash came in between, the next call
- * puts it back first. So the old state or the new one is there.
+ * of the name steps aside under a hidden name until the new one is there; when that fails it steps back, and when a crash
+ * came in between, the next call puts it back first. So the old state or the new one is there.
  * @throws {@link UsageError} (`exists`) when there is one and `overwrite` is not set
  */
 export async function replaceDirectory<Result>(
@@ -35,7 +35,13 @@ export async function replaceDirectory<Result>(
     throw error;
   }
   if (exists) await files.rename(path, aside);
-  await files.rename(temporary, path);
+  try {
+    await files.rename(temporary, path);
+  } catch (error) {
+    await recover(files, path, aside);
+    await files.remove(temporary);
+    throw error;
+  }
   if (exists) await files.remove(aside);
   return result;
 }

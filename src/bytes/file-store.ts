@@ -40,6 +40,8 @@ export interface FileStore {
   open(path: string): Promise<OpenedSource>;
   /** What a path is, or undefined when there is nothing. */
   stat(path: string): Promise<FileInfo | undefined>;
+  /** Whether two paths lead to the same file or directory, by whatever names; false when there is none at one. */
+  isSame(a: string, b: string): Promise<boolean>;
   /** The entries of a directory, by name. @throws NotFoundError (`not-found`) */
   list(path: string): Promise<readonly FileInfo[]>;
   /** Starts a file that appears when its sink is closed; missing parent directories are made. */

@@ -1,9 +1,10 @@
-import { LimitError, NotFoundError, UsageError } from "../errors.js";
+import { LimitError, NotFoundError, StorageError, UsageError } from "../errors.js";
 import { MAX_MEMORY_SCRATCH_BYTES } from "../limits.js";
 import { type ByteSink, MemorySink } from "./byte-sink.js";
 import type { OpenedSource } from "./byte-source.js";
 import type { CreateOptions, FileInfo, FileStore, ScratchFile } from "./file-store.js";
 import { MemorySource } from "./memory-source.js";
+import { joinPath } from "./path.js";
 
 /** Scratch room in memory, for where there is no disk. @throws {@link LimitError} (`limit`) */
 export async function memoryScratch(expectedBytes = 0): Promise<ScratchFile> {
@@ -21,73 +22,92 @@ export async function memoryScratch(expectedBytes = 0): Promise<ScratchFile> {
   };
 }
 
-/** Files in memory: for tests, for the browser, and for bytes that came from elsewhere. */
+/** Files in memory: for tests, for the browser, and for bytes that came from elsewhere. A directory is there while a file is in it. */
 export class MemoryStore implements FileStore {
+  /** By {@link keyOf} the path. */
   private readonly files = new Map<string, Uint8Array>();
 
   /** Makes a store with these files. */
   constructor(files: Iterable<readonly [string, Uint8Array]> = []) {
-    for (const [path, bytes] of files) this.files.set(path, bytes);
+    for (const [path, bytes] of files) this.files.set(keyOf(path), bytes);
   }
 
   /** See {@link FileStore.open}. */
   async open(path: string): Promise<OpenedSource> {
-    const bytes = this.files.get(path);
+    const bytes = this.files.get(keyOf(path));
     if (bytes === undefined) throw new NotFoundError("not-found", "no such file", { file: path });
     return Object.assign(new MemorySource(bytes, path), { close: async () => {} });
   }
 
   /** See {@link FileStore.stat}. */
   async stat(path: string): Promise<FileInfo | undefined> {
-    const bytes = this.files.get(path);
+    const key = keyOf(path);
+    const bytes = this.files.get(key);
     if (bytes !== undefined) return { path, kind: "file", size: bytes.length };
-    for (const name of this.files.keys()) if (name.startsWith(`${path}/`)) return { path, kind: "directory", size: 0 };
-    return undefined;
+    return key === "" || this.keysUnder(key).length > 0 ? { path, kind: "directory", size: 0 } : undefined;
+  }
+
+  /** See {@link FileStore.isSame}. */
+  async isSame(a: string, b: string): Promise<boolean> {
+    return keyOf(a) === keyOf(b) && (await this.stat(a)) !== undefined;
   }
 
   /** See {@link FileStore.list}. */
   async list(path: string): Promise<readonly FileInfo[]> {
     const entries = new Map<string, FileInfo>();
-    const start = path === "" || path === "." ? "" : `${path}/`;
+    const key = keyOf(path);
+    const start = key === "" ? "" : `${key}/`;
     for (const [name, bytes] of this.files) {
       if (!name.startsWith(start)) continue;
-      const rest = name.slice(start.length);
-      const slash = rest.indexOf("/");
-      if (slash < 0) entries.set(rest, { path: name, kind: "file", size: bytes.length });
-      else entries.set(rest.slice(0, slash), { path: start + rest.slice(0, slash), kind: "directory", size: 0 });
+      const [entry = "", ...below] = name.slice(start.length).split("/");
+      const isFile = below.length === 0;
+      const kind = isFile ? "file" : "directory";
+      entries.set(entry, { path: joinPath(path, entry), kind, size: isFile ? bytes.length : 0 });
     }
-    if (entries.size === 0) throw new NotFoundError("not-found", "no such directory", { file: path });
+    if (entries.size === 0 && key !== "") throw new NotFoundError("not-found", "no such directory", { file: path });
     return [...entries].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, info]) => info);
   }
 
   /** See {@link FileStore.create}. */
   async create(path: string, options: CreateOptions = {}): Promise<ByteSink> {
     const { files } = this;
+    const key = keyOf(path);
     const refuse = () => {
-      if (!options.overwrite && files.has(path)) throw new UsageError("exists", "the output exists", { file: path });
+      if (!options.overwrite && files.has(key)) throw new UsageError("exists", "the output exists", { file: path });
     };
     refuse();
     const sink = new MemorySink(path);
+    let isOpen = true;
     sink.close = async () => {
+      if (!isOpen) return;
+      isOpen = false;
       refuse();
-      files.set(path, sink.bytes.slice());
+      files.set(key, sink.bytes.slice());
+    };
+    sink.abort = async () => {
+      isOpen = false;
     };
     return sink;
   }
 
   /** See {@link FileStore.remove}. */
   async remove(path: string): Promise<void> {
-    for (const name of [...this.files.keys()])
-      if (name === path || name.startsWith(`${path}/`)) this.files.delete(name);
+    for (const name of this.keysUnder(keyOf(path))) this.files.delete(name);
   }
 
   /** See {@link FileStore.rename}. */
   async rename(from: string, to: string): Promise<void> {
-    const moved = [...this.files].filter(([name]) => name === from || name.startsWith(`${from}/`));
+    const [source, target] = [keyOf(from), keyOf(to)];
+    const moved = this.keysUnder(source);
     if (moved.length === 0) throw new NotFoundError("not-found", "no such file", { file: from });
-    for (const [name, bytes] of moved) {
+    const isFile = this.files.has(source);
+    if (this.keysUnder(target).some((name) => !isFile || name !== target)) {
+      throw new StorageError("write-failed", "cannot write: something is there already", { file: to });
+    }
+    for (const name of moved) {
+      const bytes = this.files.get(name) as Uint8Array;
       this.files.delete(name);
-      this.files.set(to + name.slice(from.length), bytes);
+      this.files.set(target + name.slice(source.length), bytes);
     }
   }
 
@@ -95,4 +115,17 @@ export class MemoryStore implements FileStore {
   scratch(expectedBytes?: number): Promise<ScratchFile> {
     return memoryScratch(expectedBytes);
   }
+
+  /** The file of a key, or all files below it. */
+  private keysUnder(key: string): string[] {
+    return [...this.files.keys()].filter((name) => name === key || name.startsWith(`${key}/`));
+  }
+}
+
+/** What a path is kept under: its steps without empty ones and those that stay where they are. */
+function keyOf(path: string): string {
+  return path
+    .split("/")
+    .filter((step) => step !== "" && step !== ".")
+    .join("/");
 }

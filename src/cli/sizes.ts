@@ -1,4 +1,5 @@
-import { UsageError } from "../errors.js";
+import { InvalidArgumentError } from "commander";
+import { isCairnError, UsageError } from "../errors.js";
 
 const UNITS: Record<string, number> = {
   "": 1,
@@ -25,4 +26,14 @@ export function parseSize(text: string): number {
   throw new UsageError("usage", `size "${text}"`, {
     hint: "A size looks like 500MB, 64MiB or 1000, and is at least 1 byte.",
   });
+}
+
+/** {@link parseSize} for an argument of the command line. */
+export function sizeArgument(text: string): number {
+  try {
+    return parseSize(text);
+  } catch (error) {
+    if (isCairnError(error)) throw new InvalidArgumentError(error.hint ?? error.message);
+    throw error;
+  }
 }

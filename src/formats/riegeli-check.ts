@@ -16,10 +16,11 @@ export async function* verifyRiegeli(
   options: VerifyOptions,
   describe: DescribeRecords = () => undefined,
 ): AsyncGenerator<VerifyEvent> {
-  const reader = RecordReader.unchecked(source, { scratch: (size) => files.scratch(size) });
+  const { signal, onBytes } = options;
+  const reader = RecordReader.unchecked(source, { scratch: (size) => files.scratch(size), signal });
   try {
     for await (const found of recoverChunks(source)) {
-      options.signal?.throwIfAborted();
+      signal?.throwIfAborted();
       if (found.kind === "skipped") {
         const { begin, end, reason } = found.region;
         const skipped = end > begin ? `bytes ${begin} to ${end} are skipped` : undefined;
@@ -27,15 +28,21 @@ export async function* verifyRiegeli(
         continue;
       }
       const { chunk } = found;
+      let counted = 0;
+      const count = (bytes: number) => {
+        counted += bytes;
+        onBytes?.(bytes);
+      };
       try {
-        await (await reader.decoded(chunk, { streaming: true })).verify();
-        options.onBytes?.(chunk.end - chunk.begin);
+        await (await reader.decoded(chunk, { streaming: true })).verify({ signal, onBytes: count });
+        count(chunk.end - chunk.begin - counted);
         if (chunk.recordCount > 0) {
           const form = `${chunkTypeName(chunk.type)} chunk at ${chunk.begin}`;
           const what = describe(chunk.begin, chunk.end) ?? `${form} with ${chunk.recordCount} records`;
           yield { kind: "good", what, byteLength: chunk.end - chunk.begin };
         }
       } catch (error) {
+        signal?.throwIfAborted();
         yield findingOf(error, source.name, undefined, describe(chunk.begin, chunk.end));
       }
     }

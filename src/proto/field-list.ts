@@ -43,6 +43,11 @@ export class Field {
     return this.segment.table.wireType(this.index);
   }
 
+  /** Whether the schema knows the field and its wire type. */
+  get isKnown(): boolean {
+    return this.rule?.accepts(this.wireType) === true;
+  }
+
   /** Bytes that the value took at first; a replaced value may have another size. */
   get valueSize(): number {
     return this.segment.table.valueSize(this.index);
@@ -64,7 +69,7 @@ export class Field {
 /** The direct fields of a message in order, as segments of tables, with an index by number and by map key. */
 export class FieldList {
   private readonly rules: MessageRules;
-  private readonly list: Segment[];
+  private list: Segment[];
   private runs = new Map<number, Runs>();
   private keys = new Map<number, KeyIndex>();
 
@@ -106,26 +111,35 @@ export class FieldList {
     return found === undefined ? undefined : this.fieldIn(found.segment, found.index);
   }
 
-  /** The last occurrence of a number. */
+  /** The last value of a number: the last occurrence whose wire type the schema has for it. */
   last(number: number): Field | undefined {
-    return this.at(number, this.count(number) - 1);
+    for (let index = this.count(number) - 1; index >= 0; index--) {
+      const field = this.at(number, index) as Field;
+      if (field.isKnown) return field;
+    }
+    return undefined;
+  }
+
+  /** The values of a number in order: all occurrences whose wire type the schema has for it. */
+  *values(number: number): IterableIterator<Field> {
+    for (const { segment, from, to } of this.runsOf(number).list) {
+      for (let i = from; i < to; i++) {
+        const field = this.fieldIn(segment, i);
+        if (field.isKnown) yield field;
+      }
+    }
   }
 
   /** The entries of a map by key; the last counts where a key stands twice. */
   async entries(rule: FieldRule): Promise<ReadonlyMap<MapKey, Field>> {
     const keyRule = rule.message?.field(1);
     if (!rule.isMap || keyRule === undefined) throw new TypeError(`${rule.name} is no map`);
-    let index = this.keys.get(rule.number);
-    if (index === undefined) {
-      index = { fields: new Map(), runsSeen: 0 };
-      this.keys.set(rule.number, index);
-    }
-    const { list } = this.runsOf(rule.number);
-    while (index.runsSeen < list.length) {
-      const run = list[index.runsSeen++] as Run;
-      const keys = await readMapKeys(run.segment.table, run.from, run.to, keyRule);
-      for (const [i, key] of keys.entries()) index.fields.set(key, this.fieldIn(run.segment, run.from + i));
-    }
+    const index = this.keys.get(rule.number) ?? { fields: new Map(), runsSeen: 0, taken: Promise.resolve() };
+    this.keys.set(rule.number, index);
+    // Whoever asks while others read the keys waits for them; a read that failed is tried again.
+    const taken = index.taken.then(() => this.takeInKeys(index, rule.number, keyRule));
+    index.taken = taken.catch(() => {});
+    await taken;
     return index.fields;
   }
 
@@ -136,30 +150,66 @@ export class FieldList {
 
   /** Puts fields of one number behind the last of that number, or before the first of a higher one. Gives the first. */
   insert(segment: Segment): Field {
-    const number = segment.table.number(segment.from);
-    const place = this.lastNumber <= number ? undefined : (this.placeBehind(number) ?? this.placeBefore(number));
-    if (place === undefined) this.append(segment);
-    else {
-      const split = this.list[place.segment] as Segment;
-      const around = [{ ...split, to: place.index }, segment, { ...split, from: place.index }];
-      this.list.splice(place.segment, 1, ...nonEmpty(around));
+    this.insertAll([segment]);
+    return this.fieldIn(segment, segment.from);
+  }
+
+  /**
+   * Puts runs of fields where their numbers belong: behind all others when none has a higher number than the last, else
+   * behind the last of the number, or before the first of a higher one. Runs of one number stay in their order.
+   */
+  insertAll(segments: readonly Segment[]): void {
+    const numberOf = ({ table, from }: Segment) => table.number(from);
+    const { lastNumber } = this;
+    const sorted = nonEmpty(segments).sort((a, b) => numberOf(a) - numberOf(b));
+    const firstLate = sorted.findIndex((segment) => numberOf(segment) >= lastNumber);
+    const early = firstLate < 0 ? sorted : sorted.slice(0, firstLate);
+    if (early.length > 0) {
+      const places = this.placesFor(early.map(numberOf));
+      this.list = this.list.flatMap((segment, s) => interleave(segment, early, places[s]));
       this.forgetIndex();
     }
-    return this.fieldIn(segment, segment.from);
+    if (firstLate >= 0) for (const segment of sorted.slice(firstLate)) this.append(segment);
   }
 
   /** Takes a field out. */
   remove(field: Field): void {
-    const { table } = field.segment;
-    const at = this.list.findIndex((one) => one.table === table && one.from <= field.index && field.index < one.to);
-    const segment = this.list[at];
-    if (segment === undefined) return;
-    const around = [
-      { ...segment, to: field.index },
-      { ...segment, from: field.index + 1 },
-    ];
-    this.list.splice(at, 1, ...nonEmpty(around));
+    this.removeAll([field]);
+  }
+
+  /** Takes fields out. */
+  removeAll(fields: Iterable<Field>): void {
+    const taken = new Map<FieldTable, number[]>();
+    for (const { segment, index } of fields) {
+      const indexes = taken.get(segment.table);
+      if (indexes === undefined) taken.set(segment.table, [index]);
+      else indexes.push(index);
+    }
+    if (taken.size === 0) return;
+    for (const [table, indexes] of taken)
+      taken.set(
+        table,
+        [...new Set(indexes)].sort((a, b) => a - b),
+      );
+    this.list = this.list.flatMap((segment) => without(segment, taken.get(segment.table)));
     this.forgetIndex();
+  }
+
+  /**
+   * Takes out the members of a oneof that a later member of another number has replaced, as protobuf reads them. Gives
+   * the number of the member that is left, or 0.
+   */
+  settleOneof(oneof: number): number {
+    const present = [...this.rules.fields()].filter((rule) => rule.oneof === oneof && this.count(rule.number) > 0);
+    if (present.length === 0) return 0;
+    const members: Field[] = [];
+    const numbers = new Set(present.map(({ number }) => number));
+    const runs = present.length === 1 ? this.values(present[0]?.number ?? 0) : this.fields();
+    for (const field of runs) if (numbers.has(field.number) && field.isKnown) members.push(field);
+    const current = members.at(-1)?.number ?? 0;
+    const replaced = members.findLastIndex(({ number }) => number !== current);
+    this.removeAll(members.slice(0, replaced + 1));
+    return current;
   }
 
   /**
@@ -180,6 +230,7 @@ export class FieldList {
         from = to;
       }
     }
+    while (pieces.length <= places.length) pieces.push([]);
     return pieces;
   }
 
@@ -202,26 +253,96 @@ export class FieldList {
     this.keys.clear();
   }
 
-  private placeBehind(number: number): { segment: number; index: number } | undefined {
-    for (let s = this.list.length - 1; s >= 0; s--) {
-      const { table, from, to } = this.list[s] as Segment;
-      for (let i = to - 1; i >= from; i--) if (table.number(i) === number) return { segment: s, index: i + 1 };
+  /** Reads the keys of the entries that are not in the index yet. */
+  private async takeInKeys(index: KeyIndex, number: number, keyRule: FieldRule): Promise<void> {
+    const { list } = this.runsOf(number);
+    for (; index.runsSeen < list.length; index.runsSeen++) {
+      const run = list[index.runsSeen] as Run;
+      const keys = await readMapKeys(run.segment.table, run.from, run.to, keyRule);
+      for (const [i, key] of keys.entries()) {
+        if (key !== undefined) index.fields.set(key, this.fieldIn(run.segment, run.from + i));
+      }
     }
-    return undefined;
   }
 
-  private placeBefore(number: number): { segment: number; index: number } | undefined {
+  /**
+   * Where fields of these numbers, which ascend, belong: for each segment the places in it, by index in its table, and
+   * which of the numbers go there.
+   */
+  private placesFor(numbers: readonly number[]): (readonly Place[])[] {
+    const wanted = new Set(numbers);
+    const behind = new Map<number, { segment: number; index: number }>();
+    const before = new Map<number, { segment: number; index: number }>();
+    let firstLower = 0;
     for (const [s, { table, from, to }] of this.list.entries()) {
-      for (let i = from; i < to; i++) if (table.number(i) > number) return { segment: s, index: i };
+      for (let i = from; i < to; ) {
+        const number = table.number(i);
+        // The first field of a higher number than those up to here.
+        for (; (numbers[firstLower] ?? number) < number; firstLower++) {
+          before.set(numbers[firstLower] as number, { segment: s, index: i });
+        }
+        i = table.seek(number, i, to, false);
+        if (wanted.has(number)) behind.set(number, { segment: s, index: i });
+      }
     }
-    return undefined;
+    const places: Place[][] = this.list.map(() => []);
+    for (const [which, number] of numbers.entries()) {
+      const { segment, index } = (behind.get(number) ?? before.get(number)) as { segment: number; index: number };
+      places[segment]?.push({ index, which });
+    }
+    for (const list of places) list.sort((a, b) => a.index - b.index);
+    return places;
   }
+}
+
+/** Where in a table something is put, and which of a list it is. */
+interface Place {
+  readonly index: number;
+  readonly which: number;
+}
+
+/** A segment with others put in between. */
+function interleave(segment: Segment, others: readonly Segment[], places: readonly Place[] = []): Segment[] {
+  const parts: Segment[] = [];
+  let { from } = segment;
+  for (const { index, which } of places) {
+    parts.push({ ...segment, from, to: index }, others[which] as Segment);
+    from = index;
+  }
+  parts.push({ ...segment, from });
+  return nonEmpty(parts);
+}
+
+/** What is left of a segment when the fields of these indexes, which ascend, are taken out. */
+function without(segment: Segment, indexes: readonly number[] = []): Segment[] {
+  const parts: Segment[] = [];
+  let { from } = segment;
+  for (let i = firstFrom(indexes, from); i < indexes.length && (indexes[i] as number) < segment.to; i++) {
+    parts.push({ ...segment, from, to: indexes[i] as number });
+    from = (indexes[i] as number) + 1;
+  }
+  parts.push({ ...segment, from });
+  return nonEmpty(parts);
+}
+
+/** The place of the first of ascending numbers that is `least` or more. */
+function firstFrom(numbers: readonly number[], least: number): number {
+  let low = 0;
+  let high = numbers.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((numbers[middle] as number) < least) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }
 
 interface KeyIndex {
   readonly fields: Map<MapKey, Field>;
   /** How many runs of the number have been taken in. */
   runsSeen: number;
+  /** Fulfilled when nobody reads keys any more. */
+  taken: Promise<void>;
 }
 
 interface Run {

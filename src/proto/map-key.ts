@@ -5,6 +5,7 @@ import { encodeVarint, encodeVarint64, varintLength, writeVarint } from "../code
 import { CorruptionError } from "../errors.js";
 import { type FieldTable, readFieldTable } from "./field-table.js";
 import { type FieldRule, WIRE, wireTypeOf } from "./message-rules.js";
+import { LONGEST_HEAD_BYTES, WireHead } from "./wire-head.js";
 
 /** The key of a map entry. Whole numbers are bigints whatever their type; a string is kept as its UTF-8 bytes in latin1. */
 export type MapKey = string | bigint | boolean;
@@ -31,26 +32,35 @@ function defaultKey(rule: FieldRule): MapKey {
   return rule.kind === "bool" ? false : 0n;
 }
 
-/** Reads the keys of map entries `from` to `to` of a table. */
-export async function readMapKeys(table: FieldTable, from: number, to: number, keyRule: FieldRule): Promise<MapKey[]> {
-  const keys: MapKey[] = [];
+/** Reads the keys of map entries `from` to `to` of a table; undefined for a field that is no entry by its wire type. */
+export async function readMapKeys(
+  table: FieldTable,
+  from: number,
+  to: number,
+  keyRule: FieldRule,
+): Promise<(MapKey | undefined)[]> {
+  const keys: (MapKey | undefined)[] = [];
   const window = new Window(table.source);
+  const head = new WireHead(table.source);
   for (let i = from; i < to; i++) {
+    if (table.wireType(i) !== WIRE.bytes) {
+      keys.push(undefined);
+      continue;
+    }
     const start = table.valueStart(i);
-    const look = Math.min(table.valueSize(i), KEY_LOOK_BYTES);
+    const size = table.valueSize(i);
+    const look = Math.min(size, KEY_LOOK_BYTES);
     if (!window.holds(start, look)) await window.move(start, look);
-    const bytes = window.bytes.subarray(start - window.start, start - window.start + look);
-    keys.push(
-      leadingKey(bytes, table.valueSize(i), keyRule) ??
-        (await readKey(table.source.slice(start, table.valueSize(i)), keyRule)),
-    );
+    const leading = leadingKey(window.bytes.subarray(start - window.start, start - window.start + look), keyRule);
+    const isOnly = leading !== undefined && isOnlyKey(window, head, start + leading.end, start + size);
+    keys.push(isOnly ? leading.key : await readKey(table.source.slice(start, size), keyRule));
   }
   window.release();
   return keys;
 }
 
-/** The key when it is the entry's first field and in view, and the value is the only other one; else undefined. */
-function leadingKey(bytes: Uint8Array, size: number, rule: FieldRule): MapKey | undefined {
+/** The key when it is the entry's first field and in view, and where it ends; else undefined. */
+function leadingKey(bytes: Uint8Array, rule: FieldRule): { key: MapKey; end: number } | undefined {
   if (bytes[0] !== ((1 << 3) | wireTypeOf(rule)) || (rule.kind !== "string" && wireTypeOf(rule) !== WIRE.varint))
     return undefined;
   let value = 0n;
@@ -61,13 +71,17 @@ function leadingKey(bytes: Uint8Array, size: number, rule: FieldRule): MapKey | 
     value |= BigInt(byte & 0x7f) << shift;
     if (byte < 0x80) break;
   }
-  let end = at;
-  if (rule.kind === "string") end = at + Number(value);
-  if (end > bytes.length) return undefined;
-  // A second key field would win; only the usual form, in which the value or nothing follows, is decided here.
-  if (end < size && (end >= bytes.length || (bytes[end] as number) >> 3 !== 2)) return undefined;
-  if (rule.kind === "string") return String.fromCharCode(...bytes.subarray(at, end));
-  return normalizeKey(value, rule);
+  if (rule.kind !== "string") return { key: normalizeKey(value, rule), end: at };
+  const end = at + Number(value);
+  return end > bytes.length ? undefined : { key: String.fromCharCode(...bytes.subarray(at, end)), end };
+}
+
+/** Whether behind a key, which ends at `offset`, the entry ends or has its value and no more: a second key would win. */
+function isOnlyKey(window: Window, head: WireHead, offset: number, end: number): boolean {
+  if (offset === end) return true;
+  if (!window.holds(offset, Math.min(LONGEST_HEAD_BYTES, end - offset))) return false;
+  head.read(window.bytes, window.start, offset, end);
+  return head.number === 2 && head.wireType !== WIRE.groupStart && head.valueStart + head.valueSize === end;
 }
 
 async function readKey(entry: ByteSource, rule: FieldRule): Promise<MapKey> {
@@ -107,14 +121,20 @@ function normalizeKey(bits: bigint, rule: FieldRule): MapKey {
     case ScalarType.SFIXED64:
       return BigInt.asIntN(64, bits);
     case ScalarType.SINT32:
+      return unfoldSign(BigInt.asUintN(32, bits));
     case ScalarType.SINT64:
-      return bits & 1n ? -((bits + 1n) >> 1n) : bits >> 1n;
+      return unfoldSign(BigInt.asUintN(64, bits));
     case ScalarType.UINT32:
     case ScalarType.FIXED32:
       return BigInt.asUintN(32, bits);
     default:
       return BigInt.asUintN(64, bits);
   }
+}
+
+/** The number of a zigzag varint. Source: protobuf.dev, "Encoding", "Signed Integers". */
+function unfoldSign(bits: bigint): bigint {
+  return bits & 1n ? -((bits + 1n) >> 1n) : bits >> 1n;
 }
 
 /** A map entry with this key and no value. */

@@ -35,25 +35,34 @@ export interface FoundField {
  */
 export function parseMessagePath(path: string): PathStep[] {
   const steps: PathStep[] = [];
-  const pattern = /(?:^|\.)([A-Za-z_]\w*)(?:\[(?:(\d+)|("(?:[^"\\]|\\.)*")|(-\d+|true|false))\])?/y;
-  let at = 0;
-  while (at < path.length) {
-    pattern.lastIndex = at;
+  const pattern = /([A-Za-z_]\w*)(?:\[(?:(\d+)|("(?:[^"\\]|\\.)*")|(-\d+|true|false))\])?(?:\.(?!$)|$)/y;
+  while (pattern.lastIndex < path.length) {
+    const at = pattern.lastIndex;
     const match = pattern.exec(path);
-    if (match === null) {
-      throw new UsageError("usage", `path "${path}" cannot be read from character ${at} on`, {
-        hint: 'A path looks like meta_graphs[0].graph_def.library.function["f"].signature.',
-      });
-    }
+    if (match === null) throw unreadable(path, at);
     const [, field = "", index, text, word] = match;
     let selector: number | string | undefined;
-    if (index !== undefined) selector = Number(index);
-    else if (text !== undefined) selector = JSON.parse(text) as string;
-    else selector = word;
+    // A key of 64 bits may be larger than a number can be.
+    if (index !== undefined) selector = Number.isSafeInteger(Number(index)) ? Number(index) : index;
+    else selector = text === undefined ? word : parseQuoted(text, path, at);
     steps.push({ field, selector });
-    at = pattern.lastIndex;
   }
   return steps;
+}
+
+function parseQuoted(text: string, path: string, at: number): string {
+  try {
+    return JSON.parse(text) as string;
+  } catch (cause) {
+    throw unreadable(path, at, cause);
+  }
+}
+
+function unreadable(path: string, at: number, cause?: unknown): UsageError {
+  return new UsageError("usage", `path "${path}" cannot be read from character ${at} on`, {
+    cause,
+    hint: 'A path looks like meta_graphs[0].graph_def.library.function["f"].signature.',
+  });
 }
 
 /**
@@ -71,17 +80,23 @@ export async function findField(root: MessageView, path: string): Promise<FoundF
       const known = [...owner.rules.fields()].map((field) => field.name).join(", ");
       throw new UsageError("usage", `${owner.rules.typeName} has no field ${step.field}`, { hint: `It has ${known}.` });
     }
-    const field = await select(owner, rule, step);
-    if (field === undefined) return undefined;
-    const message = await messageAt(owner, field, rule, step);
-    if (i === steps.length - 1) return found(message?.owner ?? owner, message?.field ?? field, message?.view, path);
-    if (message?.view === undefined) throw new UsageError("usage", `${step.field} in "${path}" is no message`);
-    owner = message.view;
+    const value = await select(owner, rule, step);
+    if (value === undefined) return undefined;
+    if (i === steps.length - 1) return found(value, path);
+    if (value.view === undefined) throw new UsageError("usage", `${step.field} in "${path}" is no message`);
+    owner = value.view;
   }
   return undefined;
 }
 
-function found(owner: MessageView, field: Field, message: MessageView | undefined, path: string): FoundField {
+/** A value on the way: its field, the message that has it, and the message that it is. */
+interface Selected {
+  readonly owner: MessageView;
+  readonly field: Field;
+  readonly view: MessageView | undefined;
+}
+
+function found({ owner, field, view: message }: Selected, path: string): FoundField {
   return {
     owner,
     field,
@@ -96,41 +111,37 @@ function found(owner: MessageView, field: Field, message: MessageView | undefine
   };
 }
 
-async function select(owner: MessageView, rule: FieldRule, step: PathStep): Promise<Field | undefined> {
+async function select(owner: MessageView, rule: FieldRule, step: PathStep): Promise<Selected | undefined> {
   const list = await owner.open();
   const { selector } = step;
-  if (rule.isMap && selector !== undefined) return (await list.entries(rule)).get(toMapKey(rule, selector));
+  if (rule.isMap && selector !== undefined) {
+    const entry = (await list.entries(rule)).get(toMapKey(rule, selector));
+    const view = entry === undefined ? undefined : owner.message(entry);
+    const valueRule = view?.rules.field(2);
+    return view === undefined || valueRule === undefined ? undefined : selected(view, await view.single(valueRule));
+  }
   if (!rule.repeated) {
-    if (selector === undefined) return owner.single(rule);
+    if (selector === undefined) return selected(owner, await owner.single(rule));
     throw new UsageError("usage", `${rule.name} is not repeated, so it takes no [${selector}]`);
   }
-  if (typeof selector === "number") return list.at(rule.number, selector);
-  if (typeof selector === "string") return elementNamed(owner, rule, selector);
+  if (typeof selector === "number") return selected(owner, list.at(rule.number, selector));
+  if (typeof selector === "string") return selected(owner, await elementNamed(owner, rule, selector));
   const count = list.count(rule.number);
-  if (count <= 1) return list.last(rule.number);
+  if (count <= 1) return selected(owner, list.last(rule.number));
   throw new UsageError("usage", `${rule.name} has ${count} values; say which, as in ${rule.name}[0]`);
 }
 
-/** For a map entry the value is meant, not the entry. */
-async function messageAt(
-  owner: MessageView,
-  field: Field,
-  rule: FieldRule,
-  step: PathStep,
-): Promise<{ owner: MessageView; field: Field; view: MessageView | undefined } | undefined> {
-  const view = owner.message(field);
-  if (view === undefined || !rule.isMap || step.selector === undefined) {
-    return view === undefined ? undefined : { owner, field, view };
-  }
-  const valueRule = view.rules.field(2);
-  const value = valueRule === undefined ? undefined : await view.single(valueRule);
-  return value === undefined ? undefined : { owner: view, field: value, view: view.message(value) };
+function selected(owner: MessageView, field: Field | undefined): Selected | undefined {
+  return field === undefined ? undefined : { owner, field, view: owner.message(field) };
 }
 
 function toMapKey(rule: FieldRule, selector: number | string): MapKey {
   const keyRule = rule.message?.field(1);
   if (keyRule?.kind === "string") return stringKey(String(selector));
-  if (keyRule?.kind === "bool") return String(selector) === "true";
+  if (keyRule?.kind === "bool") {
+    if (selector === "true" || selector === "false") return selector === "true";
+    throw new UsageError("usage", `${rule.name} has true and false as keys, not "${selector}"`);
+  }
   if (/^-?\d+$/.test(String(selector))) return BigInt(selector);
   throw new UsageError("usage", `${rule.name} has whole numbers as keys, not "${selector}"`);
 }

@@ -59,6 +59,16 @@ export class FieldRule {
     this.found ??= this.findMessage?.();
     return this.found;
   }
+
+  /** Whether it holds a message that stands on the wire as a group. */
+  get isGroup(): boolean {
+    return this.kind === "message" && this.findMessage === undefined;
+  }
+
+  /** Whether its values may have this wire type. With another one a field counts as unknown, as in protobuf. */
+  accepts(wireType: number): boolean {
+    return wireType === wireTypeOf(this) || (this.packable && wireType === WIRE.bytes);
+  }
 }
 
 /** The fields of a message type as the wire needs them. Works for any message whose descriptor is given. */
@@ -178,6 +188,7 @@ function isPackable(scalar: ScalarType): boolean {
 
 /** The wire type that values of a field have when they are not packed. */
 export function wireTypeOf(rule: FieldRule): number {
+  if (rule.isGroup) return WIRE.groupStart;
   if (rule.kind === "message" || rule.kind === "bytes" || rule.kind === "string") return WIRE.bytes;
   switch (rule.scalar) {
     case ScalarType.DOUBLE:

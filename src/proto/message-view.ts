@@ -18,8 +18,10 @@ export class MessageView {
   readonly rules: MessageRules;
   private body: ByteSource;
   private list: FieldList | undefined;
-  private deferred: ((view: MessageView) => Promise<void>) | undefined;
+  /** What is to be merged in when the view is opened, in order. */
+  private deferred: ((view: MessageView) => Promise<void>)[] = [];
   private opening: Promise<FieldList> | undefined;
+  private isOpening = false;
 
   /** Views `source` as a message with these rules; reads nothing. */
   constructor(rules: MessageRules, source: ByteSource) {
@@ -39,7 +41,7 @@ export class MessageView {
 
   /** Whether nothing was changed in, merged in or deferred: the message is then just a source. */
   get unchanged(): ByteSource | undefined {
-    if (this.deferred !== undefined) return undefined;
+    if (this.deferred.length > 0) return undefined;
     if (this.list === undefined) return this.body;
     const [only, ...more] = this.list.segments;
     if (only === undefined) return this.body.size === 0 ? this.body : undefined;
@@ -57,7 +59,7 @@ export class MessageView {
       this.opening = opening;
       // A read that failed may be tried again; a merge that failed has been done in part.
       opening.catch(() => {
-        if (this.opening === opening && this.deferred === undefined) this.opening = undefined;
+        if (this.opening === opening && this.deferred.length === 0) this.opening = undefined;
       });
     }
     return this.opening;
@@ -65,9 +67,9 @@ export class MessageView {
 
   /** Has `merge` called when the view is opened: what is to be merged in is read only when it is looked at. */
   defer(merge: (view: MessageView) => Promise<void>): void {
-    const earlier = this.deferred;
-    this.deferred = earlier === undefined ? merge : (view) => earlier(view).then(() => merge(view));
-    this.opening = undefined;
+    this.deferred.push(merge);
+    // An opening that is under way does it too, and one that failed in an earlier merge stays failed.
+    if (this.deferred.length === 1 && !this.isOpening) this.opening = undefined;
   }
 
   /** The value of a field as bytes; of a message that was changed, use {@link MessageView.message}. */
@@ -102,16 +104,19 @@ export class MessageView {
     field.segment.replaced.set(field.index, value);
   }
 
-  /** The singular field of a rule; several occurrences of a message become one first, as protobuf merges them. */
+  /**
+   * The singular field of a rule. Several occurrences of a message become one first, as protobuf merges them, and a
+   * member of a oneof that a later member has replaced is none.
+   */
   async single(rule: FieldRule): Promise<Field | undefined> {
     const list = await this.open();
-    const count = list.count(rule.number);
-    if (count > 1 && rule.message !== undefined) {
-      const values: ByteSource[] = [];
-      for (let i = 0; i < count; i++) values.push(this.value(list.at(rule.number, i) as Field));
-      for (let i = count - 1; i > 0; i--) list.remove(list.at(rule.number, i) as Field);
-      this.replace(list.at(rule.number, 0) as Field, joinSources(this.name, values));
-    }
+    if (rule.oneof >= 0) list.settleOneof(rule.oneof);
+    if (rule.message === undefined || list.count(rule.number) <= 1) return list.last(rule.number);
+    const [first, ...more] = list.values(rule.number);
+    if (first === undefined || more.length === 0) return first;
+    const values = [first, ...more].map((field) => this.value(field));
+    list.removeAll(more);
+    this.replace(first, joinSources(this.name, values));
     return list.last(rule.number);
   }
 
@@ -146,10 +151,8 @@ export class MessageView {
     const rule = this.rules.field(number);
     if (rule === undefined || rule.oneof < 0) return;
     const list = await this.open();
-    for (const other of this.rules.fields()) {
-      if (other.oneof !== rule.oneof || other.number === number) continue;
-      for (let i = list.count(other.number) - 1; i >= 0; i--) list.remove(list.at(other.number, i) as Field);
-    }
+    const current = list.settleOneof(rule.oneof);
+    if (current !== number) list.removeAll(list.values(current));
   }
 
   /** Becomes a message with these bytes; only for a view that holds nothing yet. */
@@ -162,7 +165,7 @@ export class MessageView {
 
   /** Whether there is nothing in the message and nothing deferred. */
   get isEmpty(): boolean {
-    if (this.deferred !== undefined) return false;
+    if (this.deferred.length > 0) return false;
     return this.list === undefined ? this.body.size === 0 : this.list.segments.length === 0;
   }
 
@@ -188,14 +191,14 @@ export class MessageView {
     view.opening = this.opening;
     this.body = new MemorySource(new Uint8Array(0), this.name);
     this.list = undefined;
-    this.deferred = undefined;
+    this.deferred = [];
     this.opening = undefined;
     return view;
   }
 
   /** Does all that was deferred, here and in the messages below that are kept in this view. */
   async settle(): Promise<void> {
-    if (this.deferred !== undefined) await this.open();
+    if (this.deferred.length > 0) await this.open();
     for (const segment of this.list?.segments ?? []) {
       for (const value of segment.replaced.values()) if (value instanceof MessageView) await value.settle();
     }
@@ -211,7 +214,7 @@ export class MessageView {
 
   /** Adds the extents of the message to `parts` and gives their size in bytes. The view has to be settled. */
   collect(parts: ByteSource[]): number {
-    if (this.deferred !== undefined) throw new TypeError("message view is not settled");
+    if (this.deferred.length > 0) throw new TypeError("message view is not settled");
     if (this.list === undefined) {
       parts.push(this.body);
       return this.body.size;
@@ -227,18 +230,28 @@ export class MessageView {
   }
 
   private async openNow(): Promise<FieldList> {
-    const merge = this.deferred;
-    if (merge !== undefined) {
-      // What is merged in works on a view of its own, so that whoever opens this one meanwhile waits for the end.
-      const working = new MessageView(this.rules, this.body);
-      working.list = this.list;
-      await merge(working);
-      this.list = await working.open();
-      this.body = working.body;
-      this.deferred = undefined;
+    this.isOpening = true;
+    try {
+      // More may be deferred while this waits.
+      while (this.list === undefined || this.deferred.length > 0) {
+        const [merge] = this.deferred;
+        if (merge === undefined) this.list = new FieldList(this.rules, [segmentOf(await readFieldTable(this.body))]);
+        else await this.mergeNow(merge);
+      }
+      return this.list;
+    } finally {
+      this.isOpening = false;
     }
-    this.list ??= new FieldList(this.rules, [segmentOf(await readFieldTable(this.body))]);
-    return this.list;
+  }
+
+  /** Does a deferred merge on a view of its own, so that whoever opens this one meanwhile waits for the end. */
+  private async mergeNow(merge: (view: MessageView) => Promise<void>): Promise<void> {
+    const working = new MessageView(this.rules, this.body);
+    working.list = this.list;
+    await merge(working);
+    this.list = await working.open();
+    this.body = working.body;
+    this.deferred.shift();
   }
 }
 

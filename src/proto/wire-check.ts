@@ -88,7 +88,7 @@ class Check {
   /** Goes over a group, whose head was read last, and gives where it ends. A group holds nothing that has a schema. */
   private async group(start: number, contents: number, end: number, depth: number): Promise<number> {
     const { window, head } = this;
-    const open: number[] = [this.openedGroup(start)];
+    const open: number[] = [this.openedGroup(start, depth)];
     let position = contents;
     while (open.length > 0) {
       const room = Math.min(LONGEST_HEAD_BYTES, end - position);
@@ -100,7 +100,7 @@ class Check {
   }
 
   private groupInView(start: number, contents: number, end: number, depth: number): number {
-    const open: number[] = [this.openedGroup(start)];
+    const open: number[] = [this.openedGroup(start, depth)];
     let position = contents;
     while (open.length > 0) {
       if (position === end) throw this.head.invalid(position, "group is not closed");
@@ -109,7 +109,8 @@ class Check {
     return position;
   }
 
-  private openedGroup(start: number): number {
+  private openedGroup(start: number, depth: number): number {
+    checkDepth(depth + 1, this.source, start);
     if (this.head.wireType === WIRE.groupStart) return this.head.number;
     throw this.head.invalid(start, `end of group ${this.head.number}`);
   }

@@ -1,6 +1,6 @@
 import type { ByteSource } from "../bytes/byte-source.js";
 import { sliceSource } from "../bytes/byte-source.js";
-import { streamSource } from "../bytes/copy-source.js";
+import { type StreamOptions, streamSource } from "../bytes/copy-source.js";
 import type { ScratchFactory, ScratchFile } from "../bytes/file-store.js";
 import { MemorySource } from "../bytes/memory-source.js";
 import { type BufferPlace, checkAnnouncedSize, loadCodec } from "../codecs/compression.js";
@@ -38,6 +38,8 @@ export interface DecodeOptions {
    * are read; otherwise they are verified before they are given out.
    */
   readonly streaming?: boolean | undefined;
+  /** Aborts the work. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** The records of one chunk. */
@@ -54,7 +56,7 @@ export interface DecodedChunk {
   /** Whether the data hash has been checked. */
   readonly isVerified: boolean;
   /** Checks the data hash where that has not been done. @throws CorruptionError (`chunk-data`) */
-  verify(): Promise<void>;
+  verify(options?: StreamOptions): Promise<void>;
   /** Gives back scratch storage. */
   dispose(): Promise<void>;
 }
@@ -201,13 +203,16 @@ async function spoolValues(
   const codec = await loadCodec(compression);
   const scratch = await options.scratch(decodedSize);
   try {
-    await data.verify();
-    for await (const piece of codec.decompressStream(streamSource(stored.slice(length, stored.size - length)))) {
+    const { signal } = options;
+    await data.verify({ signal });
+    const input = streamSource(stored.slice(length, stored.size - length), { signal });
+    for await (const piece of codec.decompressStream(input)) {
       checkNotLonger(scratch.sink.position + piece.length, location, place);
       await scratch.sink.write(piece);
     }
   } catch (cause) {
     await scratch.dispose();
+    options.signal?.throwIfAborted();
     if (cause instanceof CairnError && cause.code !== "decompression") throw cause;
     throw new CorruptionError("decompression", `${compression} buffer does not decompress`, { ...place, cause });
   }
@@ -266,8 +271,8 @@ class StoredChunk implements DecodedChunk {
     return this.data.isVerified;
   }
 
-  verify(): Promise<void> {
-    return this.data.verify();
+  verify(options?: StreamOptions): Promise<void> {
+    return this.data.verify(options);
   }
 
   async dispose(): Promise<void> {

@@ -1,6 +1,6 @@
 import type { ByteSource, ReadOptions } from "../bytes/byte-source.js";
 import { checkRange, sliceSource } from "../bytes/byte-source.js";
-import { type CopyOptions, readInOrder } from "../bytes/copy-source.js";
+import { readInOrder, type StreamOptions } from "../bytes/copy-source.js";
 import { createHasher } from "../codecs/hasher.js";
 import type { Hasher64 } from "../codecs/highwayhash.js";
 import { CorruptionError, formatHash } from "../errors.js";
@@ -60,7 +60,7 @@ export class HashedBytes implements ByteSource {
    * Makes sure that all the data matches its hash; reads it again where it was not read in order.
    * @throws {@link CorruptionError} (`chunk-data`)
    */
-  async verify(options: CopyOptions = {}): Promise<void> {
+  async verify(options: StreamOptions = {}): Promise<void> {
     if (this.verified) return;
     const hasher = await createHasher(RIEGELI_HASH_KEY, this.size);
     await readInOrder(this.bytes, (pieces) => hashPieces(hasher, pieces), options);

@@ -14,6 +14,8 @@ const CACHE_BYTES = 48 * 1024 * 1024;
 export interface RecordReaderOptions {
   /** Where large decompressed chunks go; memory when it is not given. */
   readonly scratch?: ScratchFactory | undefined;
+  /** Aborts the decoding of large chunks. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** One record of a file, as a source that can be read again and again while memory stays bounded. */
@@ -41,6 +43,7 @@ export interface RecordOptions {
 export class RecordReader {
   readonly source: ByteSource;
   private readonly scratch: ScratchFactory;
+  private readonly signal: AbortSignal | undefined;
   private readonly cache = new Map<number, Promise<DecodedChunk>>();
   private readonly headers = new Map<number, Promise<ChunkLocation>>();
   private cachedBytes = 0;
@@ -48,6 +51,7 @@ export class RecordReader {
   private constructor(source: ByteSource, options: RecordReaderOptions) {
     this.source = source;
     this.scratch = options.scratch ?? memoryScratch;
+    this.signal = options.signal;
   }
 
   /**
@@ -177,7 +181,7 @@ export class RecordReader {
     let decoding = this.cache.get(location.begin);
     if (decoding !== undefined && !options.streaming && !(await decoding).isVerified) await (await decoding).verify();
     if (decoding === undefined) {
-      decoding = decodeChunk(this.source, location, { scratch: this.scratch, streaming: options.streaming });
+      decoding = decodeChunk(this.source, location, { ...options, scratch: this.scratch, signal: this.signal });
       this.cache.set(location.begin, decoding);
       try {
         this.cachedBytes += (await decoding).memoryBytes;

@@ -33,6 +33,8 @@ export interface RecordWriterOptions {
   readonly parallelism?: number | undefined;
   /** Where a large record's compressed form goes until its length is known. */
   readonly scratch?: ScratchFactory | undefined;
+  /** Aborts the work, also within a record. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** How one record is written. */
@@ -93,6 +95,7 @@ export class RecordWriter {
 
   /** Appends a record. The bytes must not change until {@link RecordWriter.flush}. */
   async write(record: Uint8Array | ByteSource, placement: RecordPlacement = {}): Promise<void> {
+    this.options.signal?.throwIfAborted();
     this.recordCount++;
     const isBytes = record instanceof Uint8Array;
     const size = isBytes ? record.length : record.size;
@@ -206,7 +209,7 @@ export class RecordWriter {
     if (codec.compressStream === undefined) throw new TypeError(`${compression} cannot be streamed`);
     const scratch = await (this.options.scratch ?? memoryScratch)(record.size);
     try {
-      const input = streamSource(record, onBytes);
+      const input = streamSource(record, { onBytes, signal: this.options.signal });
       for await (const piece of codec.compressStream(input, record.size, level)) await scratch.sink.write(piece);
       const start = [encodeVarint(record.size)];
       await this.writeStoredValues(start, scratch.source(), { compression, decodedSize: record.size });
@@ -250,7 +253,8 @@ export class RecordWriter {
     const hasher = await createHasher(RIEGELI_HASH_KEY, dataSize);
     hashPieces(hasher, prelude);
     const canPatch = this.sink.patch !== undefined;
-    if (!canPatch) await readInOrder(values, (pieces) => hashPieces(hasher, pieces));
+    const { signal } = this.options;
+    if (!canPatch) await readInOrder(values, (pieces) => hashPieces(hasher, pieces), { signal });
     const chunk = this.beginChunk(header);
     const known = canPatch
       ? new Uint8Array(CHUNK_HEADER_BYTES)
@@ -262,7 +266,7 @@ export class RecordWriter {
       before = [];
       return work;
     };
-    await readInOrder(values, visit, { onBytes, takeOver: (work) => this.working.push(work) });
+    await readInOrder(values, visit, { onBytes, signal, takeOver: (work) => this.working.push(work) });
     await chunk.finish();
     if (canPatch) this.patches.push(...chunk.placesOf(encodeChunkHeader({ ...header, dataHash: hasher.digest() })));
   }

@@ -32,6 +32,8 @@ export interface WriteOptions {
   readonly onBytes?: ((count: number) => void) | undefined;
   /** Aborts the work; nothing is left behind. */
   readonly signal?: AbortSignal | undefined;
+  /** A file that is not to be removed though it has the other suffix, since it is what was split. */
+  readonly keep?: string | undefined;
   /** Called when all is written and before it becomes visible; a failure of it throws the output away. */
   readonly beforeCommit?: (() => Promise<void>) | undefined;
   /** Use what TensorFlow's files do not have. */
@@ -88,7 +90,8 @@ export async function writeProto(
   const path = `${prefix}${isSplit ? ".cpb" : ".pb"}`;
   const other = `${prefix}${isSplit ? ".pb" : ".cpb"}`;
   await refuseExisting(files, path, overwrite);
-  const hasStale = await refuseExisting(files, other, overwrite);
+  const isKept = options.keep !== undefined && (await files.isSame(options.keep, other));
+  const hasStale = !isKept && (await refuseExisting(files, other, overwrite));
   const expectedBytes = output.chunks.reduce((sum, { source }) => sum + source.size, 0);
   const sinks = new SinkList(files, prefix, overwrite);
   const sink = await sinks.open(path, expectedBytes);
@@ -146,7 +149,6 @@ export async function writeChunkedProto(
   let current: { writer: RecordWriter; sink: ByteSink; name: string } = { writer: main, sink, name: "" };
   const places: (() => { file: string; offset: number })[] = [];
   for (const [index, chunk] of tree.chunks.entries()) {
-    options.signal?.throwIfAborted();
     const elsewhere = extended?.external?.(chunk, index);
     if (elsewhere !== undefined) {
       places.push(() => elsewhere);

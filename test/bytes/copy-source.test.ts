@@ -209,7 +209,7 @@ describe("streamSource", () => {
   it("gives all bytes, and tells how many", async () => {
     const sink = new MemorySink();
     const counted = counter();
-    for await (const piece of streamSource(source(), counted.add)) await sink.write(piece);
+    for await (const piece of streamSource(source(), { onBytes: counted.add })) await sink.write(piece);
     expectBytes(sink.bytes, BYTES);
     expect(counted.count).toBe(BYTES.length);
     for await (const piece of streamSource(new MemorySource(new Uint8Array(0)))) expect.fail(`${piece.length} bytes`);

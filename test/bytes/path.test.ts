@@ -9,7 +9,7 @@ describe("paths", () => {
     [["a", "", "b"], "a/b"],
     [["/", "b"], "/b"],
     [["s3://bucket", "b/c"], "s3://bucket/b/c"],
-    [[".", "b"], "./b"],
+    [[".", "b"], "b"],
     [[], ""],
   ])("%j are joined to %s", (segments, expected) => {
     expect(joinPath(...segments)).toBe(expected);

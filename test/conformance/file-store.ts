@@ -168,6 +168,16 @@ export function testFileStore(name: string, make: () => Promise<MadeStore> | Mad
       expect((await files.list(at("dir/"))).length).toBe(1);
     });
 
+    it("tells whether two paths lead to the same", async () => {
+      const { files, at } = await open();
+      await write(files, at("dir/file"), TWO);
+      await write(files, at("dir/twin"), TWO);
+      expect(await files.isSame(at("dir/file"), at("./dir//file"))).toBe(true);
+      expect(await files.isSame(at("dir"), at("dir/"))).toBe(true);
+      expect(await files.isSame(at("dir/file"), at("dir/twin"))).toBe(false);
+      expect(await files.isSame(at("missing"), at("missing"))).toBe(false);
+    });
+
     it("lists the entries of a directory by name, and not what is below them", async () => {
       const { files, at } = await open();
       for (const path of ["dir/b", "dir/a", "dir/sub/x", "dir/sub/y", "dirt/z", "dir/a.b"]) {
@@ -213,6 +223,19 @@ export function testFileStore(name: string, make: () => Promise<MadeStore> | Mad
       expectBytes(await readAll(files, at("new/a")), ONE);
       expectBytes(await readAll(files, at("new/sub/b")), TWO);
       expect((await files.list(at("dirt"))).length).toBe(1);
+    });
+
+    it("does not mix a directory with what is there already under its new name", async () => {
+      const { files, at } = await open();
+      await write(files, at("dir/a"), ONE);
+      await write(files, at("there/b"), TWO);
+      await write(files, at("file"), TWO);
+      await expect(files.rename(at("dir"), at("there"))).rejects.toBeInstanceOf(CairnError);
+      await expect(files.rename(at("dir"), at("file"))).rejects.toBeInstanceOf(CairnError);
+      await expect(files.rename(at("file"), at("there"))).rejects.toBeInstanceOf(CairnError);
+      expectBytes(await readAll(files, at("dir/a")), ONE);
+      expect((await files.list(at("there"))).map(({ path }) => path)).toEqual([at("there/b")]);
+      expectBytes(await readAll(files, at("file")), TWO);
     });
 
     it("has scratch room that is read while it is written, and gives it back", async () => {

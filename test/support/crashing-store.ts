@@ -20,6 +20,10 @@ export class CrashingStore implements FileStore {
     return this.inner.stat(path);
   }
 
+  isSame(a: string, b: string) {
+    return this.inner.isSame(a, b);
+  }
+
   list(path: string) {
     return this.inner.list(path);
   }

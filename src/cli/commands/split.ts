@@ -1,6 +1,6 @@
 import { Command, Option } from "commander";
 import { runCommand } from "../run.js";
-import { parseSize } from "../sizes.js";
+import { sizeArgument } from "../sizes.js";
 import type { CommonOptions, Terminal } from "../terminal.js";
 
 interface SplitOptions extends CommonOptions {
@@ -20,7 +20,7 @@ export function splitCommand(): Command {
     )
     .argument("<src>", "SavedModel directory, .pb, .cpb or .pbtxt file")
     .argument("<out>", "directory for a directory, .cpb file for a file")
-    .addOption(new Option("--max-chunk-size <size>", "largest chunk").default(2 ** 30, "1GiB").argParser(parseSize))
+    .addOption(new Option("--max-chunk-size <size>", "largest chunk").default(2 ** 30, "1GiB").argParser(sizeArgument))
     .addOption(
       new Option("--compression <type>", "how chunks are compressed; auto leaves what does not compress as it is")
         .choices(["auto", "none", "zstd", "brotli", "snappy"])

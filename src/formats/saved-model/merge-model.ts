@@ -42,8 +42,8 @@ export interface MergeModelOptions {
  * @throws {@link UsageError} (`usage`) when the output's name does not fit, and what damaged files give
  */
 export async function mergeModel(src: string, out: string, options: MergeModelOptions): Promise<MergePlan> {
-  refuseSamePath(src, out);
   const { source: sourceFiles, target, sink, ignoreVersion } = options;
+  if (sink === undefined) await refuseSamePath(target, src, out);
   const model = await ModelFile.open(sourceFiles, src, { check: true, ignoreVersion });
   try {
     const { directory, protoPath, ignored } = model.paths;

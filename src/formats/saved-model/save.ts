@@ -107,9 +107,12 @@ async function copyTree(
   }
 }
 
-/** Refuses to write where one reads from. @throws {@link UsageError} (`usage`) */
-export function refuseSamePath(source: string, target: string): void {
+/**
+ * Refuses to write where one reads from.
+ * @throws {@link UsageError} (`usage`)
+ */
+export async function refuseSamePath(files: FileStore, source: string, target: string): Promise<void> {
   const normal = (path: string) => path.replace(/\/+$/, "").replace(/^(\.\/)+/, "");
-  if (normal(source) !== normal(target)) return;
+  if (normal(source) !== normal(target) && !(await files.isSame(source, target))) return;
   throw new UsageError("usage", "the output is the input", { file: target, hint: "Choose another output." });
 }

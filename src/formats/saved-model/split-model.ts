@@ -46,7 +46,7 @@ export interface SplitModelOptions {
  * @throws {@link UsageError} (`usage`) when the output's name does not fit, and what damaged files give
  */
 export async function splitModel(src: string, out: string, options: SplitModelOptions): Promise<SplitPlan> {
-  refuseSamePath(src, out);
+  await refuseSamePath(options.target, src, out);
   const model = await ModelFile.open(options.source, src, { check: true });
   try {
     const { directory, protoPath, ignored } = model.paths;
@@ -59,7 +59,7 @@ export async function splitModel(src: string, out: string, options: SplitModelOp
     const write = async (writeOptions: WriteOptions): Promise<WrittenProto> => {
       const all = { ...writeOptions, files: options.target };
       if (directory !== undefined) return writeModelDirectory(out, model, splitter, all);
-      return splitter.write(prefix, { ...all, beforeCommit: () => model.proto.verify() });
+      return splitter.write(prefix, { ...all, keep: protoPath, beforeCommit: () => model.proto.verify() });
     };
     return {
       isSplit,

@@ -9,6 +9,9 @@ const SYNC_READ_BYTES = 1024 * 1024;
 const SLOW_READ_MS = 1;
 /** How many reads are left to another thread after a slow one, before it is tried again. */
 const PATIENT_READS = 64;
+/** After this long without one, a read is left to another thread, so that timers and signals get their turn. */
+const TURN_MS = 25;
+let lastTurnMs = 0;
 
 /**
  * A local file as a source. Reads are done at once as long as they come from the page cache: the way to another thread
@@ -47,8 +50,15 @@ export class FileSource extends BaseSource implements OpenedSource {
   private async readOnce(target: Uint8Array, at: number, offset: number): Promise<number> {
     const length = target.length - at;
     try {
-      if (length <= SYNC_READ_BYTES && this.patientReads-- <= 0) return this.readAtOnce(target, at, length, offset);
-      return (await this.handle.read(target, at, target.length - at, offset)).bytesRead;
+      const startMs = performance.now();
+      if (length <= SYNC_READ_BYTES && this.patientReads-- <= 0 && startMs - lastTurnMs < TURN_MS) {
+        const count = readSync(this.handle.fd, target, at, length, offset);
+        this.patientReads = performance.now() - startMs > SLOW_READ_MS ? PATIENT_READS : 0;
+        return count;
+      }
+      const { bytesRead } = await this.handle.read(target, at, length, offset);
+      lastTurnMs = performance.now();
+      return bytesRead;
     } catch (cause) {
       throw new StorageError("read-failed", `cannot read: ${(cause as Error).message}`, {
         file: this.name,
@@ -56,13 +66,6 @@ export class FileSource extends BaseSource implements OpenedSource {
         cause,
       });
     }
-  }
-
-  private readAtOnce(target: Uint8Array, at: number, length: number, offset: number): number {
-    const startMs = performance.now();
-    const count = readSync(this.handle.fd, target, at, length, offset);
-    this.patientReads = performance.now() - startMs > SLOW_READ_MS ? PATIENT_READS : 0;
-    return count;
   }
 
   private shrunk(offset: number): TruncatedError {

@@ -35,6 +35,12 @@ export class LocalFiles implements FileStore {
     }
   }
 
+  /** See {@link FileStore.isSame}. */
+  async isSame(a: string, b: string): Promise<boolean> {
+    const [left, right] = await Promise.all([a, b].map((path) => stat(path, { bigint: true }).catch(() => undefined)));
+    return left !== undefined && right !== undefined && left.dev === right.dev && left.ino === right.ino;
+  }
+
   /** See {@link FileStore.list}. */
   async list(path: string): Promise<readonly FileInfo[]> {
     try {
