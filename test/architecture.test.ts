@@ -13,13 +13,18 @@ const RANKS: Record<string, number> = {
   codecs: 1,
   riegeli: 2,
   proto: 2,
+  table: 2,
   tensor: 2,
+  sharding: 3,
   splitter: 3,
   formats: 4,
   ops: 5,
   platform: 5,
   "index.ts": 6,
+  tracking: 6,
+  training: 6,
   cli: 7,
+  viewer: 7,
 };
 
 /** Edges between folders of one rank that are allowed all the same. */
@@ -29,10 +34,12 @@ const SIDEWAYS: readonly [from: RegExp, to: RegExp][] = [
   // The registry names every format; within formats/ each folder is on its own, beside the files they share.
   [/^formats\/registry\.ts$/, /^formats\/[\w-]+\/index\.ts$/],
   [/^formats\/[\w-]+\//, /^formats\/[\w-]+\.ts$/],
+  // variables/ of a SavedModel is a checkpoint.
+  [/^formats\/saved-model\//, /^formats\/checkpoint\//],
 ];
 
 /** Files that may use the names of a platform. */
-const PLATFORM_FILES = /^(platform|cli)\//;
+const PLATFORM_FILES = /^(platform|training|cli|viewer)\//;
 
 interface Import {
   readonly from: string;

@@ -1,8 +1,9 @@
 import type { FileStore } from "../bytes/file-store.js";
+import type { ShardPlan } from "../sharding/shard-plan.js";
 import type { TensorSource } from "../tensor/tensor-source.js";
 
 /** What kind of thing a path holds; one for each folder of `formats/`. */
-export type FormatId = "saved-model" | "riegeli";
+export type FormatId = "saved-model" | "riegeli" | "checkpoint" | "elasticdl";
 
 /** A path that a format knows, and how. */
 export interface Detection {
@@ -73,6 +74,12 @@ export interface VerifyOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
+/** Options of {@link Format.writeTensors}. */
+export interface WriteOptions extends VerifyOptions {
+  /** Replace what is there. */
+  readonly overwrite?: boolean | undefined;
+}
+
 /** A format of files, as a plug: detection, a look inside, a check, and the tensors. An absent method is an absent ability. */
 export interface Format {
   readonly id: FormatId;
@@ -84,4 +91,9 @@ export interface Format {
   verify(detection: Detection, options?: VerifyOptions): AsyncIterable<VerifyEvent>;
   /** Opens its tensors. */
   openTensors?(detection: Detection): Promise<TensorSource>;
+  /**
+   * Writes tensors: all that the plan names, in its order, each read when its turn comes. Nothing is visible under
+   * `path` before all of it is written.
+   */
+  writeTensors?(files: FileStore, path: string, plan: ShardPlan, options?: WriteOptions): Promise<void>;
 }

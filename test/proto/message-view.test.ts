@@ -25,7 +25,6 @@ import { fieldBytes, isKnownField, meaningOf, messageOf, plainFields } from "../
 const rules = MessageRules.of(TestMessageSchema);
 const INNER = 17;
 const CHILD = 18;
-const INNERS = 57;
 
 function viewOf(bytes: Uint8Array): MessageView {
   return new MessageView(rules, new PlainSource(bytes));
@@ -134,18 +133,34 @@ const { change: changes } = fc.letrec<{ change: Change }>((tie) => ({
   ),
 }));
 
-/** A field of the model: its bytes, or its number and the fields of the message in it. */
-type ModelField = { number: number; bytes: Uint8Array };
-
-function modelOf(bytes: Uint8Array): ModelField[] {
-  return plainFields(bytes)!.map(({ number, start, end }) => ({ number, bytes: bytes.subarray(start, end) }));
+/** A field of the model. Its head is kept for a value of the size that it had at first. */
+interface ModelField {
+  readonly number: number;
+  readonly head: Uint8Array;
+  readonly firstSize: number;
+  readonly value: Uint8Array;
+  /** The fields of the message that it is, once that has been looked into. */
+  readonly inner?: ModelField[];
 }
 
-/** A length-delimited field with another value: the head stays when the length does. */
-function withValue({ number, bytes }: ModelField, value: Uint8Array): ModelField {
-  const { valueStart, end } = plainFields(bytes)![0]!;
-  const head = end - valueStart === value.length ? bytes.subarray(0, valueStart) : encodeHead(number, value.length);
-  return { number, bytes: concatBytes([head, value]) };
+function modelOf(bytes: Uint8Array): ModelField[] {
+  return plainFields(bytes)!.map(({ number, start, valueStart, end }) => {
+    const value = bytes.subarray(valueStart, end);
+    return { number, head: bytes.subarray(start, valueStart), firstSize: value.length, value };
+  });
+}
+
+function valueOf({ inner, value }: ModelField): Uint8Array {
+  return inner === undefined ? value : modelBytes(inner);
+}
+
+function modelBytes(model: readonly ModelField[]): Uint8Array {
+  return messageOf(
+    model.flatMap((field) => {
+      const value = valueOf(field);
+      return [value.length === field.firstSize ? field.head : encodeHead(field.number, value.length), value];
+    }),
+  );
 }
 
 /** Does a change to both; the indexes that a change names count those fields that it can be done to. */
@@ -163,7 +178,8 @@ async function apply(view: MessageView, model: ModelField[], change: Change): Pr
     );
     if (i < 0) return;
     view.replace(fields[i]!, new MemorySource(change.value));
-    model[i] = withValue(model[i]!, change.value);
+    const { number, head, firstSize } = model[i]!;
+    model[i] = { number, head, firstSize, value: change.value };
   } else if (change.kind === "remove") {
     const i = pick(
       where(() => true),
@@ -177,30 +193,23 @@ async function apply(view: MessageView, model: ModelField[], change: Change): Pr
     const rivals = (rules.field(number)?.oneof ?? -1) < 0 ? [] : rivalsIn(list, model, number);
     for (const i of rivals.reverse()) model.splice(i, 1);
     await view.addField(number, 0, varint(value));
-    model.splice(placeFor(model, number), 0, { number, bytes: varintField(number, value) });
+    model.splice(placeFor(model, number), 0, ...modelOf(varintField(number, value)));
   } else {
     const i = pick(
-      where(
-        (field) =>
-          plainFields(model[fields.indexOf(field)]!.bytes)![0]!.wireType === 2 && view.message(field) !== undefined,
-      ),
+      where((field) => view.message(field) !== undefined),
       change.at,
     );
     if (i < 0) return;
+    const value = valueOf(model[i]!);
+    if (plainFields(value) === undefined) return;
     const inner = view.edit(fields[i]!)!;
-    const { valueStart, end } = plainFields(model[i]!.bytes)![0]!;
-    const innerBytes = model[i]!.bytes.subarray(valueStart, end);
-    if (plainFields(innerBytes) === undefined) return;
+    const innerModel = model[i]!.inner ?? modelOf(value);
+    model[i] = { ...model[i]!, inner: innerModel };
     if (change.kind === "empty") {
-      const taken = inner.takeOut();
-      expectBytes(await bytesOf(taken), innerBytes);
+      expectBytes(await bytesOf(inner.takeOut()), value);
       expect(inner.isEmpty).toBe(true);
-      model[i] = withValue(model[i]!, new Uint8Array(0));
-      return;
-    }
-    const innerModel = modelOf(innerBytes);
-    await applyInner(inner, innerModel, change.change);
-    model[i] = withValue(model[i]!, messageOf(innerModel.map(({ bytes }) => bytes)));
+      innerModel.length = 0;
+    } else await applyInner(inner, innerModel, change.change);
   }
 }
 
@@ -239,7 +248,7 @@ describe("a view that is changed", () => {
         const model = modelOf(bytes);
         for (const change of list) await apply(view, model, change);
         fieldsOf(await view.open());
-        expectBytes(await bytesOf(view), messageOf(model.map((field) => field.bytes)));
+        expectBytes(await bytesOf(view), modelBytes(model));
       }),
       { numRuns: 500 },
     );
@@ -308,7 +317,7 @@ describe("MessageView.cut", () => {
           const part = model.slice(places[i - 1] ?? 0, places[i] ?? model.length);
           expect(piece.isEmpty).toBe(part.length === 0);
           fieldsOf(await piece.open());
-          expectBytes(await bytesOf(piece), messageOf(part.map((field) => field.bytes)));
+          expectBytes(await bytesOf(piece), modelBytes(part));
         }
       }),
       { numRuns: 300 },

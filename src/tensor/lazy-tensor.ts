@@ -1,0 +1,19 @@
+import type { ByteSource } from "../bytes/byte-source.js";
+import type { DType } from "./dtype.js";
+import type { Region } from "./region.js";
+import type { Shape } from "./shape.js";
+
+/** The value of a tensor, read when it is asked for. Slicing one and making one read nothing. */
+export interface LazyTensor {
+  readonly dtype: DType;
+  readonly shape: Shape;
+  /** Bytes of the whole data in the form that {@link LazyTensor.data} gives. */
+  readonly byteLength: number;
+  /** Of strings alone: the length in bytes of each element, row-major. What they weigh decides where they are cut. */
+  readonly byteLengths?: readonly number[] | undefined;
+  /**
+   * The data, or that of a region: row-major, little-endian. A string element is its length as uint64 and its bytes; a
+   * variant is what its file stores.
+   */
+  data(region?: Region): Promise<ByteSource>;
+}
