@@ -57,7 +57,9 @@ try {
       };
     });
     const stored = statSync(cpb).size / statSync(pb).size;
-    console.log(`\ncompression ${compression}: stored ${(stored * 100).toFixed(1)} %; node ${node.ms.toFixed(0)} ms, cp ${cp.ms.toFixed(0)} ms, plain ${(plain.ms - node.ms).toFixed(0)} ms less start`);
+    console.log(
+      `\ncompression ${compression}: stored ${(stored * 100).toFixed(1)} %; node ${node.ms.toFixed(0)} ms, cp ${cp.ms.toFixed(0)} ms, plain ${(plain.ms - node.ms).toFixed(0)} ms less start`,
+    );
     printTable(rows);
     results.push({ compression, bytes: statSync(pb).size, stored, medians });
   }

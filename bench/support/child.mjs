@@ -17,7 +17,8 @@ const jobs = {
     closeSync(to);
   },
 
-  split: () => cairn("split", source, output, "--max-chunk-size", "100MB", "--compression", option, "--force", "--quiet"),
+  split: () =>
+    cairn("split", source, output, "--max-chunk-size", "100MB", "--compression", option, "--force", "--quiet"),
   merge: () => cairn("merge", source, output, "--force", "--quiet"),
   verify: () => cairn("verify", source, "--quiet"),
   inspect: () => cairn("inspect", source, "--json"),

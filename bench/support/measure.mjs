@@ -14,7 +14,10 @@ function runOnce({ job, source = "", output = "", option = "none" }) {
     if (status !== 0) throw new Error(`cp failed with ${status}`);
     return { ms: performance.now() - startMs, cpuMs: Number.NaN, peakMB: Number.NaN };
   }
-  const { status, stderr } = spawnSync(process.execPath, [CHILD, job, source, output, option], { encoding: "utf8", maxBuffer: 2 ** 28 });
+  const { status, stderr } = spawnSync(process.execPath, [CHILD, job, source, output, option], {
+    encoding: "utf8",
+    maxBuffer: 2 ** 28,
+  });
   if (status !== 0) throw new Error(`${job} failed with ${status}: ${stderr}`);
   return JSON.parse(stderr.slice(stderr.lastIndexOf("{")));
 }
@@ -30,7 +33,9 @@ export function measure(jobs, rounds) {
   for (let round = 0; round < rounds; round++) for (const one of jobs) runs.get(one.name).push(runOnce(one));
   const medians = {};
   for (const [name, list] of runs) {
-    medians[name] = Object.fromEntries(["ms", "cpuMs", "peakMB"].map((key) => [key, median(list.map((run) => run[key]))]));
+    medians[name] = Object.fromEntries(
+      ["ms", "cpuMs", "peakMB"].map((key) => [key, median(list.map((run) => run[key]))]),
+    );
     medians[name].minMs = Math.min(...list.map(({ ms }) => ms));
   }
   return medians;
@@ -41,5 +46,6 @@ export function printTable(rows) {
   const columns = Object.keys(rows[0]);
   const cells = [columns, ...rows.map((row) => columns.map((column) => String(row[column])))];
   const widths = columns.map((_, i) => Math.max(...cells.map((row) => row[i].length)));
-  for (const row of cells) console.log(row.map((cell, i) => (i === 0 ? cell.padEnd(widths[i]) : cell.padStart(widths[i]))).join("  "));
+  for (const row of cells)
+    console.log(row.map((cell, i) => (i === 0 ? cell.padEnd(widths[i]) : cell.padStart(widths[i]))).join("  "));
 }
