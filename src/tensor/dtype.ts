@@ -1,6 +1,6 @@
 import { UnsupportedError } from "../errors.js";
 
-/** What the elements of a tensor are, by TensorFlow's names. */
+/** What the elements of a tensor are, by TensorFlow's names; types that TensorFlow has no number for by those of ml_dtypes. */
 export type DType =
   | "float32"
   | "float64"
@@ -28,12 +28,21 @@ export type DType =
   | "float8_e5m2"
   | "float8_e4m3fn"
   | "int4"
-  | "uint4";
+  | "uint4"
+  | "float8_e4m3fnuz"
+  | "float8_e5m2fnuz"
+  | "float8_e8m0fnu"
+  | "float6_e2m3fn"
+  | "float6_e3m2fn"
+  | "float4_e2m1fn";
 
 interface DTypeFacts {
-  /** The number in TensorFlow's protos. Source: tensorflow/core/framework/types.proto, DataType. */
-  readonly tensorflow: number;
-  /** Bytes of one element, little-endian; 0 where elements differ in length. int4 and uint4 take a byte each. */
+  /** The number in TensorFlow's protos, where it has one. Source: tensorflow/core/framework/types.proto, DataType. */
+  readonly tensorflow?: number;
+  /**
+   * Bytes of one element, little-endian; 0 where elements differ in length. int4 and uint4 take a byte each, as in
+   * TensorFlow; float4 and float6 are packed, as in safetensors, so that an element is a fraction of a byte.
+   */
   readonly byteLength: number;
 }
 
@@ -65,16 +74,39 @@ const DTYPES: Record<DType, DTypeFacts> = {
   float8_e4m3fn: { tensorflow: 25, byteLength: 1 },
   int4: { tensorflow: 29, byteLength: 1 },
   uint4: { tensorflow: 30, byteLength: 1 },
+  float8_e4m3fnuz: { byteLength: 1 },
+  float8_e5m2fnuz: { byteLength: 1 },
+  float8_e8m0fnu: { byteLength: 1 },
+  float6_e2m3fn: { byteLength: 0.75 },
+  float6_e3m2fn: { byteLength: 0.75 },
+  float4_e2m1fn: { byteLength: 0.5 },
 };
 
-const BY_NUMBER = new Map(Object.entries(DTYPES).map(([name, { tensorflow }]) => [tensorflow, name as DType]));
+const BY_NUMBER = new Map(
+  Object.entries(DTYPES).flatMap(([name, { tensorflow }]) =>
+    tensorflow === undefined ? [] : [[tensorflow, name as DType] as const],
+  ),
+);
 
 /** First number of TensorFlow 1's reference types, which mean the type 100 below. */
 const FIRST_REFERENCE = 101;
 
-/** Bytes of one element, or 0 where elements differ in length (string, resource, variant). */
+/**
+ * Bytes of one element, or 0 where elements differ in length (string, resource, variant). A fraction for the packed
+ * types (see {@link isPacked}): a tensor of them has a whole number of bytes, its element has none.
+ */
 export function elementBytes(dtype: DType): number {
   return DTYPES[dtype].byteLength;
+}
+
+/** Whether several elements of a dtype share a byte, so that one alone cannot be read or written. */
+export function isPacked(dtype: DType): boolean {
+  return !Number.isInteger(elementBytes(dtype));
+}
+
+/** The number of a dtype in TensorFlow's protos, or undefined for one that TensorFlow does not have. */
+export function findDTypeNumber(dtype: DType): number | undefined {
+  return DTYPES[dtype].tensorflow;
 }
 
 /** The dtype of a number in TensorFlow's protos, or undefined when there is none; reference types are those they refer to. */

@@ -29,6 +29,9 @@ const TYPE_STRINGS: Partial<Record<DType, string>> = {
   bfloat16: "|V2",
   float8_e5m2: "|V1",
   float8_e4m3fn: "|V1",
+  float8_e4m3fnuz: "|V1",
+  float8_e5m2fnuz: "|V1",
+  float8_e8m0fnu: "|V1",
 };
 
 /**

@@ -1,6 +1,6 @@
 import type { ByteSource } from "../bytes/byte-source.js";
 import { joinSources } from "../bytes/joined-source.js";
-import { UsageError } from "../errors.js";
+import { UnsupportedError, UsageError } from "../errors.js";
 import { elementCount, formatShape, type Shape } from "./shape.js";
 
 /** A part of a tensor: for each dimension where it starts and where it ends, exclusive. */
@@ -56,6 +56,7 @@ function parseRange(part: string, size: number, dimension: number, text: string)
 /**
  * The bytes of a region, row-major, as extents of the whole tensor's bytes: only these are read. Runs that lie behind
  * one another are one extent.
+ * @throws {@link UnsupportedError} (`unsupported-operation`) when elements are packed and a run begins or ends within a byte
  */
 export function regionSource(data: ByteSource, shape: Shape, bytesPerElement: number, region: Region): ByteSource {
   if (elementCount(regionShape(region)) === 0) return data.slice(0, 0);
@@ -69,9 +70,20 @@ export function regionSource(data: ByteSource, shape: Shape, bytesPerElement: nu
   const extents: ByteSource[] = [];
   for (const row of rowsOf(shape, region, runDimension)) {
     const size = shape[runDimension] ?? 1;
-    extents.push(data.slice((row * size + run.start) * innerBytes, runBytes));
+    const start = (row * size + run.start) * innerBytes;
+    if (!Number.isInteger(start) || !Number.isInteger(runBytes)) throw splitByte(data, region);
+    extents.push(data.slice(start, runBytes));
   }
   return joinSources(data.name, extents);
+}
+
+/** Packed elements are only given out as they are stored. Source: safetensors/src/tensor.rs, MisalignedSlice. */
+function splitByte(data: ByteSource, region: Region): UnsupportedError {
+  const text = region.map(({ start, end }) => `${start}:${end}`).join(",");
+  return new UnsupportedError("unsupported-operation", `region ${text} of packed elements begins or ends in a byte`, {
+    file: data.name,
+    hint: "Choose a region whose innermost range is a multiple of 4.",
+  });
 }
 
 function isWhole(region: Region, shape: Shape, dimension: number): boolean {

@@ -1,6 +1,15 @@
 import { ByteCursor } from "../bytes/byte-cursor.js";
-import { decodeBfloat16, decodeFloat8E4m3fn, decodeFloat8E5m2, decodeFloat16 } from "../codecs/small-floats.js";
-import { type DType, elementBytes } from "./dtype.js";
+import {
+  decodeBfloat16,
+  decodeFloat8E4m3fn,
+  decodeFloat8E4m3fnuz,
+  decodeFloat8E5m2,
+  decodeFloat8E5m2fnuz,
+  decodeFloat8E8m0fnu,
+  decodeFloat16,
+} from "../codecs/small-floats.js";
+import { UnsupportedError } from "../errors.js";
+import { type DType, elementBytes, isPacked } from "./dtype.js";
 
 /** One element as JavaScript has it: 64-bit integers are bigints, complex numbers pairs, strings their bytes. */
 export type ElementValue = number | bigint | boolean | readonly [number, number] | Uint8Array;
@@ -14,6 +23,9 @@ const READERS: Partial<Record<DType, Reader>> = {
   bfloat16: (view, at) => decodeBfloat16(view.getUint16(at, true)),
   float8_e5m2: (view, at) => decodeFloat8E5m2(view.getUint8(at)),
   float8_e4m3fn: (view, at) => decodeFloat8E4m3fn(view.getUint8(at)),
+  float8_e4m3fnuz: (view, at) => decodeFloat8E4m3fnuz(view.getUint8(at)),
+  float8_e5m2fnuz: (view, at) => decodeFloat8E5m2fnuz(view.getUint8(at)),
+  float8_e8m0fnu: (view, at) => decodeFloat8E8m0fnu(view.getUint8(at)),
   int8: (view, at) => view.getInt8(at),
   qint8: (view, at) => view.getInt8(at),
   int4: (view, at) => view.getInt8(at),
@@ -34,8 +46,16 @@ const READERS: Partial<Record<DType, Reader>> = {
   complex128: (view, at) => [view.getFloat64(at, true), view.getFloat64(at + 8, true)],
 };
 
-/** The elements of a tensor's data, in order; see `TensorSource.data` for the form of the data. */
+/**
+ * The elements of a tensor's data, in order; see `TensorSource.data` for the form of the data.
+ * @throws {@link UnsupportedError} (`unsupported-dtype`) for the packed types, whose order in a byte no format tells
+ */
 export function* decodeElements(dtype: DType, data: Uint8Array): Iterable<ElementValue> {
+  if (isPacked(dtype)) {
+    throw new UnsupportedError("unsupported-dtype", `the elements of a packed ${dtype} tensor one by one`, {
+      hint: "Take its bytes: --as raw.",
+    });
+  }
   const reader = READERS[dtype];
   if (reader === undefined) {
     const cursor = new ByteCursor(data, dtype);
