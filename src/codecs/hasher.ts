@@ -33,5 +33,27 @@ export async function createHasher(key: Uint8Array, expectedBytes: number): Prom
   if (expectedBytes < PORTABLE_BYTES) return new PortableHasher(key);
   fast ??= loadPlatformHasher();
   const factory = await fast;
-  return factory === undefined ? new PortableHasher(key) : factory(key);
+  return factory === undefined ? new PortableHasher(key) : releasedHasher(factory, key);
+}
+
+/** Ends the hashes that nobody ended, since a WebAssembly module has room for a limited number. */
+const abandoned = new FinalizationRegistry<Hasher64>((hasher) => void hasher.digest());
+
+/** A hasher of the fast form, whose room is given back though it never ends; the portable form while there is no room. */
+function releasedHasher(factory: HasherFactory, key: Uint8Array): Hasher64 {
+  let inner: Hasher64;
+  try {
+    inner = factory(key);
+  } catch {
+    return new PortableHasher(key);
+  }
+  const hasher: Hasher64 = {
+    update: (bytes) => inner.update(bytes),
+    digest: () => {
+      abandoned.unregister(hasher);
+      return inner.digest();
+    },
+  };
+  abandoned.register(hasher, inner, hasher);
+  return hasher;
 }

@@ -15,9 +15,10 @@ export class HashedBytes implements ByteSource {
   readonly name: string;
   readonly size: number;
   readonly bytes: ChunkBytes;
-  private hasher: Hasher64 | undefined;
+  private hasher: Promise<Hasher64> | undefined;
   private hashedBytes = 0;
   private verified = false;
+  private mismatch: CorruptionError | undefined;
 
   /** Wraps the data of a chunk. */
   constructor(bytes: ChunkBytes) {
@@ -62,6 +63,7 @@ export class HashedBytes implements ByteSource {
    */
   async verify(options: StreamOptions = {}): Promise<void> {
     if (this.verified) return;
+    if (this.mismatch !== undefined) throw this.mismatch;
     const hasher = await createHasher(RIEGELI_HASH_KEY, this.size);
     await readInOrder(this.bytes, (pieces) => hashPieces(hasher, pieces), options);
     this.finish(hasher);
@@ -69,31 +71,35 @@ export class HashedBytes implements ByteSource {
 
   private async observe(offset: number, pieces: readonly Uint8Array[]): Promise<void> {
     if (this.verified || offset > this.hashedBytes) return;
-    this.hasher ??= await createHasher(RIEGELI_HASH_KEY, this.size);
+    if (this.mismatch !== undefined) throw this.mismatch;
+    // The promise is kept, not the hasher, so that reads that begin together have one; behind it nothing waits.
+    this.hasher ??= createHasher(RIEGELI_HASH_KEY, this.size);
+    const hasher = await this.hasher;
     let at = offset;
     for (const piece of pieces) {
       const known = Math.max(0, this.hashedBytes - at);
       at += piece.length;
       if (at <= this.hashedBytes) continue;
-      this.hasher.update(piece.subarray(known));
+      hasher.update(piece.subarray(known));
       this.hashedBytes = at;
+      if (at === this.size) this.finish(hasher);
     }
-    if (this.hashedBytes === this.size) this.finish(this.hasher);
+    if (this.mismatch !== undefined) throw this.mismatch;
   }
 
   private finish(hasher: Hasher64): void {
     const { chunk } = this.bytes;
     const computed = hasher.digest();
     this.hasher = undefined;
-    if (computed !== chunk.dataHash) {
-      throw new CorruptionError("chunk-data", "chunk data hash", {
-        file: this.name,
-        offset: chunk.begin,
-        expected: formatHash(chunk.dataHash),
-        actual: formatHash(computed),
-      });
-    }
-    this.verified = true;
+    this.verified = computed === chunk.dataHash;
+    if (this.verified) return;
+    this.mismatch = new CorruptionError("chunk-data", "chunk data hash", {
+      file: this.name,
+      offset: chunk.begin,
+      expected: formatHash(chunk.dataHash),
+      actual: formatHash(computed),
+    });
+    throw this.mismatch;
   }
 }
 

@@ -36,6 +36,13 @@ export interface RecordOptions {
   readonly streaming?: boolean | undefined;
 }
 
+/** A chunk in the cache of a reader. */
+interface CachedChunk {
+  readonly decoding: Promise<DecodedChunk>;
+  /** What {@link CachedChunk.decoding} gave. */
+  chunk?: DecodedChunk;
+}
+
 /**
  * Reads a Riegeli/records file: in order, by position, or chunk by chunk. Strict: the first fault is an error. See
  * `recoverRecords` for reading past damage.
@@ -44,7 +51,7 @@ export class RecordReader {
   readonly source: ByteSource;
   private readonly scratch: ScratchFactory;
   private readonly signal: AbortSignal | undefined;
-  private readonly cache = new Map<number, Promise<DecodedChunk>>();
+  private readonly cache = new Map<number, CachedChunk>();
   private readonly headers = new Map<number, Promise<ChunkLocation>>();
   private cachedBytes = 0;
 
@@ -92,6 +99,7 @@ export class RecordReader {
       if (this.headers.size >= 1024) this.headers.clear();
       header = readChunkHeader(this.source, begin);
       this.headers.set(begin, header);
+      header.catch(() => this.headers.delete(begin)); // a failed read may succeed when it is tried again
     }
     return header;
   }
@@ -178,28 +186,19 @@ export class RecordReader {
 
   /** Decodes a chunk, or gives the cached one. */
   async decoded(location: ChunkLocation, options: RecordOptions): Promise<DecodedChunk> {
-    let decoding = this.cache.get(location.begin);
-    if (decoding !== undefined && !options.streaming && !(await decoding).isVerified) await (await decoding).verify();
-    if (decoding === undefined) {
-      decoding = decodeChunk(this.source, location, { ...options, scratch: this.scratch, signal: this.signal });
-      this.cache.set(location.begin, decoding);
-      try {
-        this.cachedBytes += (await decoding).memoryBytes;
-      } catch (error) {
-        this.cache.delete(location.begin);
-        throw error;
-      }
-      await this.evict(location.begin);
-    } else {
-      this.cache.delete(location.begin);
-      this.cache.set(location.begin, decoding);
-    }
-    return decoding;
+    const { begin } = location;
+    const cached = this.cache.get(begin) ?? this.decode(location, options);
+    // Behind the others, as the one used last.
+    this.cache.delete(begin);
+    this.cache.set(begin, cached);
+    const chunk = await cached.decoding;
+    if (!options.streaming && !chunk.isVerified) await chunk.verify();
+    return chunk;
   }
 
   /** Gives back scratch storage. */
   async close(): Promise<void> {
-    const chunks = await Promise.allSettled(this.cache.values());
+    const chunks = await Promise.allSettled(Array.from(this.cache.values(), ({ decoding }) => decoding));
     this.cache.clear();
     for (const chunk of chunks) if (chunk.status === "fulfilled") await chunk.value.dispose();
   }
@@ -212,13 +211,26 @@ export class RecordReader {
     return new CachedRecord(this, chunk, index, size, options);
   }
 
+  private decode(location: ChunkLocation, options: RecordOptions): CachedChunk {
+    const { scratch, signal } = this;
+    const decoding = decodeChunk(this.source, location, { ...options, scratch, signal });
+    const cached: CachedChunk = { decoding };
+    decoding.then(
+      (chunk) => {
+        cached.chunk = chunk;
+        this.cachedBytes += chunk.memoryBytes;
+        this.evict(location.begin);
+      },
+      () => this.cache.delete(location.begin),
+    );
+    return cached;
+  }
+
   /** Forgets the chunks in memory used longest ago, until what is kept fits. */
-  private async evict(keep: number): Promise<void> {
-    for (const [begin, decoding] of this.cache) {
+  private evict(keep: number): void {
+    for (const [begin, { chunk }] of this.cache) {
       if (this.cachedBytes <= CACHE_BYTES) return;
-      if (begin === keep) continue;
-      const chunk = await decoding;
-      if (!chunk.inMemory) continue;
+      if (begin === keep || !chunk?.inMemory) continue;
       this.cache.delete(begin);
       this.cachedBytes -= chunk.memoryBytes;
     }

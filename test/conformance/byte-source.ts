@@ -17,14 +17,8 @@ export interface MadeSource {
 
 const joined = (pieces: readonly Uint8Array[]) => concatBytes([new Uint8Array(0), ...pieces]);
 
-/** What a source is known not to do yet. A gap that is no longer one fails. */
-export interface KnownGaps {
-  /** Two reads that begin at once, before any other, spoil a later one. */
-  readonly firstReadsAtOnce?: boolean;
-}
-
 /** What every {@link ByteSource} has to do. Each test gets a new one from `make`; it has to have a few bytes at least. */
-export function testByteSource(name: string, make: () => Promise<MadeSource> | MadeSource, gaps: KnownGaps = {}): void {
+export function testByteSource(name: string, make: () => Promise<MadeSource> | MadeSource): void {
   const made: MadeSource[] = [];
   const open = async () => {
     const one = await make();
@@ -115,8 +109,7 @@ export function testByteSource(name: string, make: () => Promise<MadeSource> | M
       );
     });
 
-    const atOnce = gaps.firstReadsAtOnce ? it.fails : it;
-    atOnce("gives the same to two readers that begin at once", async () => {
+    it("gives the same to two readers that begin at once", async () => {
       const { source, bytes } = await open();
       const half = Math.ceil(bytes.length / 2);
       const first = await Promise.all([source.read(0, half), source.read(0, half)]);

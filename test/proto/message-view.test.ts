@@ -150,14 +150,14 @@ function modelOf(bytes: Uint8Array): ModelField[] {
   });
 }
 
-function valueOf({ inner, value }: ModelField): Uint8Array {
+function modelValue({ inner, value }: ModelField): Uint8Array {
   return inner === undefined ? value : modelBytes(inner);
 }
 
 function modelBytes(model: readonly ModelField[]): Uint8Array {
   return messageOf(
     model.flatMap((field) => {
-      const value = valueOf(field);
+      const value = modelValue(field);
       return [value.length === field.firstSize ? field.head : encodeHead(field.number, value.length), value];
     }),
   );
@@ -200,7 +200,7 @@ async function apply(view: MessageView, model: ModelField[], change: Change): Pr
       change.at,
     );
     if (i < 0) return;
-    const value = valueOf(model[i]!);
+    const value = modelValue(model[i]!);
     if (plainFields(value) === undefined) return;
     const inner = view.edit(fields[i]!)!;
     const innerModel = model[i]!.inner ?? modelOf(value);

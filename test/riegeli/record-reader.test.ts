@@ -193,3 +193,34 @@ describe("every damaged byte and every cut", () => {
     }
   });
 });
+
+describe("a reader whose file cannot be read for a while", () => {
+  class FailingSource extends MemorySource {
+    fails = false;
+    override async readPieces(offset: number, length: number): Promise<readonly Uint8Array[]> {
+      return [await this.read(offset, length)];
+    }
+    override async read(offset: number, length: number): Promise<Uint8Array> {
+      if (this.fails) throw new CairnError("read-failed", "no route to the file", { file: this.name });
+      return super.read(offset, length);
+    }
+  }
+
+  it("reads chunk headers and records when they can be read again", async () => {
+    const source = new FailingSource(readFixture("riegeli/simple_snappy_proto.riegeli"));
+    const reader = await RecordReader.open(source);
+    const position = expected.files["simple_snappy_proto.riegeli"]!.records![0]!.position;
+    source.fails = true;
+    await expect(reader.chunkAt(position)).rejects.toMatchObject({ code: "read-failed" });
+    source.fails = false;
+    const chunk = await reader.chunkAt(position);
+    source.fails = true;
+    await expect(reader.decoded(chunk, {})).rejects.toMatchObject({ code: "read-failed" });
+    source.fails = false;
+    const [one, other] = await Promise.all([reader.decoded(chunk, {}), reader.decoded(chunk, { streaming: true })]);
+    expect(one).toBe(other);
+    expect(await reader.record(position).then((record) => record.size)).toBe(
+      expected.files["simple_snappy_proto.riegeli"]!.records![0]!.size,
+    );
+  });
+});
