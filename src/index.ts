@@ -31,10 +31,12 @@ export type {
   VerifyOptions,
 } from "./formats/format.js";
 export { type Detected, detectFormat } from "./formats/registry.js";
+export { type ChangedTensor, type DiffOptions, type DiffReport, diff } from "./ops/diff.js";
 export { type GottenTensor, getTensor, npySource } from "./ops/get.js";
 export { type Inspection, inspect, type OutlineJson, outlineToJson } from "./ops/inspect.js";
 export { type ListedTensor, type ListOptions, listTensors, type OpenTensors, openTensors } from "./ops/tensors.js";
 export { type GoodPart, type VerifyReport, type VerifyReportOptions, verify } from "./ops/verify.js";
+export type { CompareOptions } from "./tensor/compare.js";
 export { type DType, elementBytes } from "./tensor/dtype.js";
 export { parseRegion, type Region, regionShape } from "./tensor/region.js";
 export type { Shape } from "./tensor/shape.js";

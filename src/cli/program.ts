@@ -1,5 +1,6 @@
 import { Command } from "commander";
 import { completionCommand } from "./commands/completion.js";
+import { diffCommand } from "./commands/diff.js";
 import { getCommand } from "./commands/get.js";
 import { inspectCommand } from "./commands/inspect.js";
 import { mergeCommand } from "./commands/merge.js";
@@ -22,6 +23,7 @@ export function makeProgram(version: string): Command {
     splitCommand(),
     mergeCommand(),
     verifyCommand(),
+    diffCommand(),
     completionCommand(program),
   ];
   for (const command of commands) {

@@ -7,6 +7,16 @@ import type { Shape } from "./shape.js";
 export interface TensorInfo {
   /** The key, unique among the tensors of its source. */
   readonly key: string;
+  /**
+   * What the tensor is called apart from how its format writes keys: `dense/kernel` for
+   * `dense/kernel/.ATTRIBUTES/VARIABLE_VALUE`. Absent when it is the key. Other formats know the tensor by it.
+   */
+  readonly name?: string | undefined;
+  /**
+   * What it is for, when that is not a value of the model: the state of an optimizer for one variable (`slot`), or a
+   * description that only its own format understands (`structure`).
+   */
+  readonly role?: "slot" | "structure" | undefined;
   readonly dtype: DType;
   readonly shape: Shape;
   /** Bytes of the data in the form that {@link TensorSource.data} gives; for strings, those of the strings alone. */
