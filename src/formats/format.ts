@@ -1,5 +1,7 @@
 import type { FileStore } from "../bytes/file-store.js";
 import type { ShardPlan } from "../sharding/shard-plan.js";
+import type { DType } from "../tensor/dtype.js";
+import type { Shape } from "../tensor/shape.js";
 import type { TensorSource } from "../tensor/tensor-source.js";
 
 /** What kind of thing a path holds; one for each folder of `formats/`. */
@@ -91,6 +93,10 @@ export interface Format {
   verify(detection: Detection, options?: VerifyOptions): AsyncIterable<VerifyEvent>;
   /** Opens its tensors. */
   openTensors?(detection: Detection): Promise<TensorSource>;
+  /** Whether an output path is named as files of this format are: `model.safetensors`. Absent: no name tells. */
+  ownsName?(path: string): boolean;
+  /** Why it cannot hold a tensor, or undefined when it can. Absent: it holds all. */
+  refuses?(tensor: { readonly key: string; readonly dtype: DType; readonly shape: Shape }): string | undefined;
   /**
    * Writes tensors: all that the plan names, in its order, each read when its turn comes. Nothing is visible under
    * `path` before all of it is written.
