@@ -7,8 +7,8 @@ import { BLOCK_BYTES, BLOCK_HEADER_BYTES, decodeBlockHeader, isChunkBoundary } f
 import { type DecodedChunk, decodeChunk, recordOf } from "./chunk-decoder.js";
 import { CHUNK_TYPES, type ChunkLocation, readChunkHeader } from "./chunk-header.js";
 
-/** Decoded chunks that a reader keeps, 48 MiB. */
-const CACHE_BYTES = 48 * 1024 * 1024;
+/** Decoded chunks that a reader keeps, 16 MiB. */
+const CACHE_BYTES = 16 * 1024 * 1024;
 
 /** Options of {@link RecordReader.open}. */
 export interface RecordReaderOptions {

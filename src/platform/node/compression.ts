@@ -20,6 +20,8 @@ const BROTLI_QUALITY = 6;
 /** Below this a worker thread costs more than it saves. */
 const SYNC_BYTES = 32 * 1024;
 const STREAM_CHUNK_BYTES = 256 * 1024;
+/** The smallest output buffer that zlib accepts. */
+const MIN_OUTPUT_BYTES = 64;
 
 const brotliCompress = promisify<zlib.InputType, zlib.BrotliOptions, Buffer>(zlib.brotliCompress);
 const brotliDecompress = promisify<zlib.InputType, zlib.BrotliOptions, unknown>(zlib.brotliDecompress);
@@ -35,6 +37,8 @@ const brotli: Codec = {
     // One byte more than announced, so that a longer stream shows itself.
     const options = {
       maxOutputLength: decodedSize + 1,
+      // All in one buffer: gathered in small ones, it would be in memory twice.
+      chunkSize: Math.max(MIN_OUTPUT_BYTES, Math.min(decodedSize + 1, MAX_IN_MEMORY_BYTES)),
       info: true,
       params: { [zlib.constants.BROTLI_DECODER_PARAM_LARGE_WINDOW]: 1 },
     };
@@ -82,9 +86,7 @@ function nativeZstd(): Codec {
       return plain(zstd.zstdCompressSync(bytes, { params: params(level) }));
     },
     async decompress(bytes, decodedSize) {
-      const frame = new ZstdFrameEnd();
-      frame.take(bytes);
-      frame.finish();
+      checkOneFrame(bytes);
       const result = zstd.zstdDecompressSync(bytes, { maxOutputLength: decodedSize + 1, info: true });
       const { buffer, engine } = result as { buffer: Buffer; engine: { bytesWritten: number } };
       checkConsumed(engine.bytesWritten, bytes.length);
@@ -98,6 +100,12 @@ function nativeZstd(): Codec {
       return transform(zstd.createZstdDecompress({ chunkSize: STREAM_CHUNK_BYTES }), oneFrame(chunks));
     },
   };
+}
+
+function checkOneFrame(bytes: Uint8Array): void {
+  const frame = new ZstdFrameEnd();
+  frame.take(bytes);
+  frame.finish();
 }
 
 /** Passes chunks on as long as they belong to one frame. */
@@ -120,12 +128,13 @@ async function loadZstd(): Promise<Codec> {
     },
     async decompress(bytes, decodedSize) {
       if (decodedSize > MAX_IN_MEMORY_BYTES) throw new RangeError("too large for one buffer");
+      checkOneFrame(bytes);
       return plain(wasm.decompress(bytes, decodedSize));
     },
     async *decompressStream(chunks) {
       let outputs: Uint8Array[] = [];
       const stream = new Decompress((output) => outputs.push(output));
-      for await (const chunk of chunks) {
+      for await (const chunk of oneFrame(chunks)) {
         stream.push(new Uint8Array(chunk));
         yield* outputs;
         outputs = [];
