@@ -5,6 +5,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, it } from "vitest";
 import { makeProgram } from "../src/cli/program.js";
 import { ERROR_CODES } from "../src/errors.js";
+import * as limits from "../src/limits.js";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 /** Inside the repository, so that `import "cairn"` means the package itself. */
@@ -127,6 +128,13 @@ describe("docs/errors.md", () => {
   it("has exactly the codes of ERROR_CODES", () => {
     const listed = [...read(join("docs", "errors.md")).matchAll(/^\| `([a-z-]+)` \|/gm)].map(([, code]) => code);
     expect(listed.sort()).toEqual(Object.keys(ERROR_CODES).sort());
+  });
+});
+
+describe("docs/limits.md", () => {
+  it("has every limit of limits.ts", () => {
+    const listed = [...read(join("docs", "limits.md")).matchAll(/^\| `(MAX_[A-Z_]+)` \|/gm)].map(([, name]) => name);
+    expect(Object.keys(limits).filter((name) => !listed.includes(name))).toEqual([]);
   });
 });
 
