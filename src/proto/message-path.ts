@@ -35,6 +35,7 @@ export interface FoundField {
  */
 export function parseMessagePath(path: string): PathStep[] {
   const steps: PathStep[] = [];
+  if (path === "") throw unreadable(path, 0);
   const pattern = /([A-Za-z_]\w*)(?:\[(?:(\d+)|("(?:[^"\\]|\\.)*")|(-\d+|true|false))\])?(?:\.(?!$)|$)/y;
   while (pattern.lastIndex < path.length) {
     const at = pattern.lastIndex;

@@ -64,6 +64,7 @@ describe.each(TYPES)("%s", (type) => {
       compressed.subarray(0, -1),
       compressed.subarray(0, 5),
       concatBytes([compressed, compressed.subarray(0, 3)]),
+      concatBytes([compressed, await codec.compress(new Uint8Array(0))]),
     ];
     for (const one of broken) {
       await expect(decompressExactly(type, one, 1000, PLACE)).rejects.toMatchObject({ code: "decompression" });
