@@ -18,6 +18,26 @@ export const ERROR_CODES = {
   "chunk-value": "A chunk cannot be parsed as the field it is to fill.",
   "record-size": "A record is not as long as the ChunkMetadata says.",
   "tensor-data": "A tensor's data does not fit its dtype and shape.",
+  "shard-checksum": "The bytes of a shard of a training checkpoint do not match their checksum.",
+  "ambiguous-message": "A shard can be read as two forms of ElasticDL's Model, and nothing tells which it is.",
+  "version-mismatch": "A shard of a training checkpoint is of another model version than its directory or the other shards.",
+  "missing-shard": "A version of a training checkpoint lacks a shard.",
+  "mixed-shards": "A version directory has shards of several numbers of parameter servers.",
+  "wrong-partition": "A variable or row stands in the shard of another parameter server.",
+  "duplicate-id": "An id stands twice in an embedding table.",
+  "stray-file": "A file stands where ElasticDL looks for versions or shards, and is none.",
+  "table-footer": "The file is no sorted string table: its footer or its magic number is wrong.",
+  "table-block": "A block of a sorted string table does not match its checksum, or its rules.",
+  "table-entry": "An entry of a sorted string table cannot be read, or is out of order.",
+  "bundle-header": "The header of a checkpoint's index is missing or breaks its rules.",
+  "bundle-entry": "The entry of a tensor in a checkpoint's index cannot be right.",
+  "tensor-checksum": "The bytes of a tensor do not match their checksum.",
+  "slice-coverage": "The slices of a tensor overlap, or do not cover it.",
+  "duplicate-key": "The same tensor stands twice in what is to be one checkpoint.",
+  "invalid-json": "Text that should be JSON of a known form is not, or has a key twice.",
+  "tensor-offsets": "The tensors of a file overlap, leave a gap, or have other bytes than their dtype and shape take.",
+  "weight-map": "The index of a model in several files does not agree with the files.",
+  "object-graph": "The object graph of a checkpoint cannot be read or contradicts the checkpoint.",
   // Cut files.
   truncated: "The file ends before the data it announces.",
   // What cairn cannot do.
@@ -32,10 +52,20 @@ export const ERROR_CODES = {
   "no-such-key": "There is no tensor of that key.",
   "no-such-record": "There is no record at that position.",
   "no-such-path": "The message has no field at that path.",
+  "no-such-id": "The embedding table has no row of that id.",
+  "no-complete-version": "The checkpoint directory has no complete version.",
   // Refused for size.
   limit: "A size or depth is over a named limit.",
+  // Training.
+  "unknown-initializer": "No initializer of embedding rows has that name, or not those arguments.",
+  "unknown-parameter": "The parameter server has no variable or embedding table of that name.",
+  "gradient-mismatch": "A gradient does not fit the parameter that it is for.",
+  "rpc-failed": "A parameter server or master refused a call, or could not be reached.",
   // Plans.
   "invalid-plan": "A plan of a splitter or a sharding callback breaks the rules.",
+  // Restoring.
+  "tensor-mismatch": "A stored tensor has another dtype or shape than the object that it is restored into.",
+  "not-consumed": "A restore left values of the checkpoint or objects of the program unmatched.",
   // The caller.
   usage: "The call or the command line is wrong.",
   exists: "The output exists already.",
@@ -120,6 +150,11 @@ export function isCairnError(error: unknown, code?: ErrorCode): error is CairnEr
 /** Formats a 64-bit hash or checksum for an error, for example `0x00000000deadbeef`. */
 export function formatHash(hash: bigint): string {
   return `0x${hash.toString(16).padStart(16, "0")}`;
+}
+
+/** Formats a 32-bit checksum for an error, for example `0x00c0ffee`. */
+export function formatCrc(crc: number): string {
+  return `0x${crc.toString(16).padStart(8, "0")}`;
 }
 
 function formatLine(what: string, details: ErrorDetails): string {

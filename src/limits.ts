@@ -45,3 +45,39 @@ export const MAX_TEXT_BYTES: number = 512 * 1024 * 1024;
 
 /** Rank of a tensor, 254: TensorFlow's own limit (tensorflow/core/framework/tensor_shape.h, MaxDimensions). */
 export const MAX_RANK = 254;
+
+/** Parameter servers of one training job, 2^20: modular arithmetic on ids stays exact, and no job has so many. */
+export const MAX_PARAMETER_SERVERS: number = 2 ** 20;
+
+/** Bytes of one shard of a training checkpoint, 2^31 - 1: it is one protobuf message, and ElasticDL parses it as one. */
+export const MAX_SHARD_BYTES: number = 2 ** 31 - 1;
+
+/** Rows of one embedding table in one shard, 2^28: with 8 bytes for each id; a shard of 2 GiB has no room for more. */
+export const MAX_EMBEDDING_ROWS: number = 2 ** 28;
+
+/**
+ * Header of a safetensors file, 100,000,000 bytes, and its index of shards: they are parsed as a whole. The header's is the
+ * reference library's (safetensors/src/tensor.rs, MAX_HEADER_SIZE).
+ */
+export const MAX_SAFETENSORS_HEADER_BYTES = 100_000_000;
+
+/** Files of one safetensors model, 10,000: each is opened, and the names have five digits. */
+export const MAX_SAFETENSORS_SHARDS = 10_000;
+
+/** Nesting of JSON, 128: that of the parser of the reference library of safetensors (serde_json). */
+export const MAX_JSON_DEPTH = 128;
+
+/** Objects of one checkpoint, 2^22: TensorFlow's largest graphs have some 100,000. */
+export const MAX_TRACKED_OBJECTS: number = 2 ** 22;
+
+/** Numbers in a row of an embedding table that is being trained, 2^20: rows stand in blocks of 4 MiB. */
+export const MAX_EMBEDDING_DIM: number = 2 ** 20;
+
+/** Bytes of a message between worker and parameter server, 256 MiB: ElasticDL's own limit (elasticdl/python/common/constants.py, GRPC). */
+export const MAX_GRPC_MESSAGE_BYTES: number = 256 * 1024 * 1024;
+
+/** Bytes of one block of a sorted string table, 256 MiB: it is decoded in memory. TensorFlow begins a new one after 256 KiB. */
+export const MAX_TABLE_BLOCK_BYTES: number = 2 ** 28;
+
+/** Bytes of a checkpoint's state file or of what cairn writes beside a checkpoint, 64 MiB: they are read into one string. */
+export const MAX_STATE_FILE_BYTES: number = 64 * 1024 * 1024;
