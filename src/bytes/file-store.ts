@@ -8,6 +8,11 @@ export interface FileInfo {
   readonly kind: "file" | "directory";
   /** In bytes; 0 for a directory. */
   readonly size: number;
+  /**
+   * Of a file: differs whenever the contents do, as the inode and time of a local file or the ETag of an object. Absent
+   * where a store cannot tell.
+   */
+  readonly identity?: string | undefined;
 }
 
 /** Options of {@link FileStore.create}. */
@@ -48,7 +53,12 @@ export interface FileStore {
   create(path: string, options?: CreateOptions): Promise<ByteSink>;
   /** Removes a file, or a directory with all in it; nothing happens when there is none. */
   remove(path: string): Promise<void>;
-  /** Gives a file or directory another name in one step, replacing a file of that name. */
+  /**
+   * Removes a directory in which there is nothing; gives whether it did. Absent where directories are but parts of
+   * names.
+   */
+  removeEmptyDirectory?(path: string): Promise<boolean>;
+  /** Gives a file or directory another name in one step, replacing a file of that name; missing parent directories are made. */
   rename(from: string, to: string): Promise<void>;
   /** Room for bytes that do not fit in memory. */
   readonly scratch: ScratchFactory;

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { mkdir, open, readdir, rename, rm, stat, statfs } from "node:fs/promises";
+import { mkdir, open, readdir, rename, rm, rmdir, stat, statfs } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import type { ByteSink } from "../../bytes/byte-sink.js";
 import type { OpenedSource } from "../../bytes/byte-source.js";
@@ -28,7 +28,9 @@ export class LocalFiles implements FileStore {
   async stat(path: string): Promise<FileInfo | undefined> {
     try {
       const info = await stat(path);
-      return { path, kind: info.isDirectory() ? "directory" : "file", size: info.isDirectory() ? 0 : info.size };
+      if (info.isDirectory()) return { path, kind: "directory", size: 0 };
+      const identity = `${info.dev}:${info.ino}:${info.size}:${info.mtimeMs}:${info.ctimeMs}`;
+      return { path, kind: "file", size: info.size, identity };
     } catch (cause) {
       if (isMissing(cause)) return undefined;
       throw readError(path, cause);
@@ -76,10 +78,28 @@ export class LocalFiles implements FileStore {
     }
   }
 
+  /** See {@link FileStore.removeEmptyDirectory}. */
+  async removeEmptyDirectory(path: string): Promise<boolean> {
+    try {
+      await rmdir(path);
+      return true;
+    } catch (cause) {
+      const { code = "" } = cause as NodeJS.ErrnoException;
+      // Something is in it, or it is gone already.
+      if (["ENOTEMPTY", "EEXIST", "ENOENT", "ENOTDIR"].includes(code)) return false;
+      throw writeError(path, cause);
+    }
+  }
+
   /** See {@link FileStore.rename}. */
   async rename(from: string, to: string): Promise<void> {
     try {
-      await rename(from, to);
+      await rename(from, to).catch(async (error) => {
+        if (!isMissing(error)) throw error;
+        await mkdir(parentPath(to), { recursive: true });
+        await syncDirectory(parentPath(parentPath(to)));
+        await rename(from, to);
+      });
       await syncDirectory(parentPath(to));
     } catch (cause) {
       throw writeError(to, cause);

@@ -1,0 +1,103 @@
+import type { FileStore } from "../../bytes/file-store.js";
+import { baseName, joinPath } from "../../bytes/path.js";
+import { CairnError, isCairnError, UsageError } from "../../errors.js";
+import { sidePath, type VersionTarget } from "./names.js";
+
+/** How often a rename is tried again when another server made or removed the directory in between. */
+const RENAME_ATTEMPTS = 5;
+
+/** Where files are written before they get their names, in the directory beside the checkpoint directory. */
+export function stagingPath(root: string): string {
+  return joinPath(sidePath(root), "staging");
+}
+
+/** Where versions go that are being removed. */
+export function trashPath(root: string): string {
+  return joinPath(sidePath(root), "trash");
+}
+
+/** A name that nobody else uses at the same time. */
+export function uniqueName(name: string): string {
+  return `${name}.${globalThis.crypto.randomUUID().slice(0, 8)}`;
+}
+
+/**
+ * Writes a version directory as a whole: `write` fills one beside the checkpoint directory, which then takes its place.
+ * Nothing else ever stands where ElasticDL looks. An older one of the name steps aside first, and back when that fails.
+ * @throws {@link UsageError} (`exists`) when there is one and `overwrite` is not set
+ */
+export async function publishVersion<Result>(
+  files: FileStore,
+  target: VersionTarget,
+  overwrite: boolean,
+  write: (temporaryPath: string) => Promise<Result>,
+): Promise<Result> {
+  const { root, path } = target;
+  const exists = await holdsFiles(files, path);
+  if (exists && !overwrite) {
+    throw new UsageError("exists", "the output exists already", {
+      file: path,
+      hint: "Pass --force to replace it, or choose another name.",
+    });
+  }
+  const name = uniqueName(baseName(path));
+  const temporary = joinPath(stagingPath(root), name);
+  try {
+    const result = await write(temporary);
+    await swapIn(files, { temporary, path, aside: exists ? joinPath(trashPath(root), name) : undefined });
+    return result;
+  } catch (error) {
+    await files.remove(temporary).catch(() => {});
+    throw error;
+  } finally {
+    await tidySide(files, root);
+  }
+}
+
+async function swapIn(
+  files: FileStore,
+  { temporary, path, aside }: { temporary: string; path: string; aside: string | undefined },
+): Promise<void> {
+  if (aside !== undefined) await files.rename(path, aside);
+  try {
+    await files.rename(temporary, path);
+  } catch (error) {
+    if (aside !== undefined) await files.rename(aside, path);
+    throw error;
+  }
+  if (aside !== undefined) await files.remove(aside);
+}
+
+async function holdsFiles(files: FileStore, path: string): Promise<boolean> {
+  const info = await files.stat(path);
+  if (info === undefined) return false;
+  return info.kind === "file" || (await files.list(path)).length > 0;
+}
+
+/**
+ * Gives a file that was written beside the checkpoint directory its place in a version directory, which is made when it
+ * is not there. Other servers may make or remove that directory meanwhile.
+ */
+export async function publishShard(files: FileStore, temporary: string, path: string): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      await files.rename(temporary, path);
+      return;
+    } catch (error) {
+      const isRace = isCairnError(error, "write-failed") && (await files.stat(temporary)) !== undefined;
+      if (!isRace || attempt === RENAME_ATTEMPTS) throw error;
+    }
+  }
+}
+
+/** Takes away the directories beside the checkpoint directory that are empty. */
+export async function tidySide(files: FileStore, root: string): Promise<void> {
+  for (const path of [stagingPath(root), trashPath(root), sidePath(root)]) {
+    try {
+      await files.removeEmptyDirectory?.(path);
+    } catch (error) {
+      // Others may be at work there; what is left is found by the next.
+      if (!(error instanceof CairnError)) throw error;
+    }
+  }
+}
