@@ -5,7 +5,7 @@ import type { Shape } from "../tensor/shape.js";
 import type { TensorSource } from "../tensor/tensor-source.js";
 
 /** What kind of thing a path holds; one for each folder of `formats/`. */
-export type FormatId = "saved-model" | "riegeli" | "checkpoint" | "elasticdl";
+export type FormatId = "saved-model" | "riegeli" | "checkpoint" | "elasticdl" | "safetensors";
 
 /** A path that a format knows, and how. */
 export interface Detection {
@@ -80,6 +80,8 @@ export interface VerifyOptions {
 export interface WriteOptions extends VerifyOptions {
   /** Replace what is there. */
   readonly overwrite?: boolean | undefined;
+  /** Texts that the files carry along, where the format has room for such; see `TensorSource.metadata`. */
+  readonly metadata?: Readonly<Record<string, string>> | undefined;
 }
 
 /** A format of files, as a plug: detection, a look inside, a check, and the tensors. An absent method is an absent ability. */

@@ -2,10 +2,11 @@ import type { FileStore } from "../bytes/file-store.js";
 import { NotFoundError, UnsupportedError } from "../errors.js";
 import type { Detection, Format } from "./format.js";
 import { riegeliFormat } from "./riegeli/index.js";
+import { safetensorsFormat } from "./safetensors/index.js";
 import { savedModelFormat } from "./saved-model/index.js";
 
 /** All formats, in the order in which a path is offered to them: those that know their files surely come first. */
-export const FORMATS: readonly Format[] = [riegeliFormat, savedModelFormat];
+export const FORMATS: readonly Format[] = [riegeliFormat, safetensorsFormat, savedModelFormat];
 
 /** A path, and the format that knows it. */
 export interface Detected {
@@ -27,6 +28,6 @@ export async function detectFormat(files: FileStore, path: string): Promise<Dete
   }
   throw new UnsupportedError("unknown-format", "nothing here that cairn knows", {
     file: path,
-    hint: "cairn reads SavedModel directories, .pb, .cpb and .pbtxt protos, and Riegeli/records files.",
+    hint: "cairn reads SavedModel directories, .pb, .cpb and .pbtxt protos, safetensors, and Riegeli/records files.",
   });
 }

@@ -3,6 +3,14 @@ import type { DType } from "./dtype.js";
 import type { Region } from "./region.js";
 import type { Shape } from "./shape.js";
 
+/** A fact about a tensor, as JSON has it. */
+export type TensorFact =
+  | string
+  | number
+  | boolean
+  | readonly TensorFact[]
+  | { readonly [name: string]: TensorFact };
+
 /** What is known of a tensor without its data. */
 export interface TensorInfo {
   /** The key, unique among the tensors of its source. */
@@ -19,10 +27,13 @@ export interface TensorInfo {
   readonly role?: "slot" | "structure" | undefined;
   readonly dtype: DType;
   readonly shape: Shape;
-  /** Bytes of the data in the form that {@link TensorSource.data} gives; for strings, those of the strings alone. */
+  /**
+   * Bytes of the data in the form that {@link TensorSource.data} gives; for strings, those of the strings alone, or what
+   * is stored of them where their lengths stand with the data.
+   */
   readonly byteLength: number;
   /** Facts of its format, for people and for `--json`: shard, slices, where it stands. */
-  readonly facts?: Readonly<Record<string, string | number | boolean>> | undefined;
+  readonly facts?: Readonly<Record<string, TensorFact>> | undefined;
 }
 
 /** The tensors of a model or checkpoint. */
@@ -37,6 +48,8 @@ export interface TensorSource {
    * @throws NotFoundError (`no-such-key`)
    */
   data(key: string, region?: Region): Promise<ByteSource>;
+  /** Texts that the files carry beside their tensors; absent where a format has none. */
+  metadata?(): Promise<Readonly<Record<string, string>>>;
   /** Makes sure that the data given out so far matches its checksums. */
   verify(): Promise<void>;
   /** Gives files back. */

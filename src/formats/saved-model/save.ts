@@ -1,6 +1,6 @@
-import { copySource } from "../../bytes/copy-source.js";
+import { copyTree } from "../../bytes/copy-tree.js";
 import { replaceDirectory } from "../../bytes/directory.js";
-import type { FileInfo, FileStore } from "../../bytes/file-store.js";
+import type { FileStore } from "../../bytes/file-store.js";
 import { baseName, joinPath } from "../../bytes/path.js";
 import { UsageError } from "../../errors.js";
 import type { SplitterInput, SplitterOptions } from "../../splitter/composable-splitter.js";
@@ -76,34 +76,6 @@ async function carryOver(
   for (const info of await from.list(directory)) {
     if (/^saved_model\.(c?pb|pbtxt)$/.test(baseName(info.path))) continue;
     await copyTree(from, info, to, joinPath(target, baseName(info.path)), options);
-  }
-}
-
-async function copyTree(
-  from: FileStore,
-  info: FileInfo,
-  to: FileStore,
-  path: string,
-  options: WriteOptions,
-): Promise<void> {
-  if (info.kind === "directory") {
-    for (const child of await from.list(info.path)) {
-      await copyTree(from, child, to, joinPath(path, baseName(child.path)), options);
-    }
-    return;
-  }
-  const source = await from.open(info.path);
-  try {
-    const sink = await to.create(path, { expectedBytes: source.size });
-    try {
-      await copySource(source, sink, options);
-      await sink.close();
-    } catch (error) {
-      await sink.abort();
-      throw error;
-    }
-  } finally {
-    await source.close();
   }
 }
 
