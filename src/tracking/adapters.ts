@@ -1,8 +1,18 @@
 import { UsageError } from "../errors.js";
 import { bareNumberTensor, type ScalarPlace, scalarTensor } from "./scalars.js";
-import { TrackedLayer, TrackedLayersModel } from "./tfjs/layers-model.js";
+import { TrackedKerasOptimizer } from "./tfjs/keras-optimizer.js";
+import { TrackedLayer, TrackedLayersModel, trainableVariables } from "./tfjs/layers-model.js";
 import { TrackedOptimizer } from "./tfjs/optimizer.js";
-import { isTfLayer, isTfLayersModel, isTfOptimizer, isTfVariable } from "./tfjs/types.js";
+import { OptimizerState } from "./tfjs/optimizer-state.js";
+import {
+  isTfLayer,
+  isTfLayersModel,
+  isTfOptimizer,
+  isTfVariable,
+  type TfLayersModel,
+  type TfOptimizer,
+  type TfVariable,
+} from "./tfjs/types.js";
 import { TrackedVariable } from "./tfjs/variable.js";
 import { isTrackable, type Trackable, type TrackableValue, type TrackedTensor } from "./trackable.js";
 
@@ -27,10 +37,25 @@ export function sourceOf(trackable: Trackable): object {
   return SOURCES.get(trackable) ?? trackable;
 }
 
+/**
+ * Lets an optimizer of TF.js be saved and restored in the layout of the optimizers of Keras 3, as that of a compiled
+ * `tf.keras` model, for what it trains: a model, or variables in their order. It has to be said before the optimizer is
+ * first tracked. Without it, the layout is that of the optimizers of `tf.compat.v1.train`.
+ * @throws {@link UsageError} (`usage`), UnsupportedError (`unsupported-operation`) for TF.js's Momentum
+ */
+export function useKerasLayout(optimizer: TfOptimizer, trained: TfLayersModel | readonly TfVariable[]): void {
+  if (ADAPTERS.has(optimizer)) throw new UsageError("usage", "the optimizer has been tracked already");
+  const variables = (): readonly TfVariable[] =>
+    isTfLayersModel(trained) ? trainableVariables(trained) : (trained as readonly TfVariable[]);
+  const made = new TrackedKerasOptimizer(new OptimizerState(optimizer, ADAPTERS), variables);
+  ADAPTERS.set(optimizer, made);
+  SOURCES.set(made, optimizer);
+}
+
 function makeAdapter(value: object): Trackable {
   if (isTfVariable(value)) return new TrackedVariable(value);
   if (isTfLayersModel(value)) return new TrackedLayersModel(value);
-  if (isTfOptimizer(value)) return new TrackedOptimizer(value, ADAPTERS);
+  if (isTfOptimizer(value)) return new TrackedOptimizer(new OptimizerState(value, ADAPTERS));
   if (isTfLayer(value)) return new TrackedLayer(value);
   if (Array.isArray(value)) return new TrackedContainer(arrayEntries(value));
   if (value instanceof Map) return new TrackedContainer(mapEntries(value));

@@ -1,3 +1,4 @@
+import { elementCount } from "../../tensor/shape.js";
 import { VARIABLE_VALUE } from "../object-path.js";
 import { memorySnapshot } from "../snapshot.js";
 import type { TensorValue, Trackable, TrackedTensor } from "../trackable.js";
@@ -9,30 +10,43 @@ import { makeTensor, variableTensor } from "./variable.js";
  * place among the gradients, which is known when the first ones come.
  */
 export class FutureSlot implements Trackable {
-  /** The name that TF.js gives the slot. */
-  readonly name: string;
+  private readonly name: string;
   private readonly owner: TfVariable;
-  private readonly onValue: (slot: FutureSlot) => void;
-  private value: { readonly stored: TensorValue; readonly make: () => TfVariable } | undefined;
+  private readonly fill: number;
+  private readonly onValue: () => void;
+  private value:
+    | { readonly stored: TensorValue; readonly tensor: TfTensor; readonly make: () => TfVariable }
+    | undefined;
   private made: TfVariable | undefined;
 
-  /** `owner` is the variable that the slot is for; `onValue` is called when a value has been restored. */
-  constructor(owner: TfVariable, name: string, onValue: (slot: FutureSlot) => void) {
+  /** `owner` is the variable that the slot is for, `fill` what it begins with; `onValue` is called after a restore. */
+  constructor(owner: TfVariable, name: string, fill: number, onValue: () => void) {
     this.owner = owner;
     this.name = name;
+    this.fill = fill;
     this.onValue = onValue;
+  }
+
+  /** Whether a value has been restored that the optimizer has not taken yet. */
+  get hasValue(): boolean {
+    return this.value !== undefined;
   }
 
   /** See {@link Trackable.checkpointTensors}. */
   checkpointTensors(): Iterable<TrackedTensor> {
     if (this.made !== undefined) return [variableTensor(this.made)];
+    const { shape } = this.owner;
     return [
       {
         name: VARIABLE_VALUE,
         fullName: this.name,
         dtype: "float32",
-        shape: this.owner.shape,
-        snapshot: async () => memorySnapshot(this.value?.stored as TensorValue),
+        shape,
+        snapshot: async () => {
+          if (this.value !== undefined) return memorySnapshot(this.value.stored);
+          const floats = new Float32Array(elementCount(shape)).fill(this.fill);
+          return memorySnapshot({ dtype: "float32", shape, bytes: new Uint8Array(floats.buffer) });
+        },
         prepare: (value) => this.prepare(value),
       },
     ];
@@ -40,22 +54,20 @@ export class FutureSlot implements Trackable {
 
   /** Makes the variable. It is called once, after a value has come. */
   make(): TfVariable {
-    this.made = (this.value as { make: () => TfVariable }).make();
+    const { make, tensor } = this.value as NonNullable<FutureSlot["value"]>;
+    this.made = make();
+    tensor.dispose();
     this.value = undefined;
     return this.made;
   }
 
   private async prepare(stored: TensorValue): Promise<() => void> {
     const tf = await import("@tensorflow/tfjs-core");
-    const tensor: TfTensor = await makeTensor(stored);
-    const make = () => {
-      const variable = tf.variable(tensor as never, false);
-      tensor.dispose();
-      return variable;
-    };
+    const tensor = await makeTensor(stored);
     return () => {
-      this.value = { stored, make };
-      this.onValue(this);
+      this.value?.tensor.dispose();
+      this.value = { stored, tensor, make: () => tf.variable(tensor as never, false) };
+      this.onValue();
     };
   }
 }

@@ -129,3 +129,9 @@ export class TrackedLayer implements Trackable {
 function variableOf(weight: TfLayerVariable): TfVariable {
   return (weight as unknown as { val: TfVariable }).val;
 }
+
+/** The variables that a model trains, in its order. */
+export function trainableVariables(model: TfLayersModel): readonly TfVariable[] {
+  const { trainableWeights } = model as unknown as { trainableWeights: readonly TfLayerVariable[] };
+  return trainableWeights.map(variableOf);
+}
