@@ -63,6 +63,9 @@ export const ERROR_CODES = {
   "rpc-failed": "A parameter server or master refused a call, or could not be reached.",
   // Plans.
   "invalid-plan": "A plan of a splitter or a sharding callback breaks the rules.",
+  "callback-failed": "A sharding callback threw an error of its own.",
+  "slice-spec": "A slice spec cannot be read, or passes the shape that it names.",
+  "invalid-sidecar": "The .cairn.json beside a checkpoint is not what cairn writes.",
   // Restoring.
   "tensor-mismatch": "A stored tensor has another dtype or shape than the object that it is restored into.",
   "not-consumed": "A restore left values of the checkpoint or objects of the program unmatched.",
