@@ -16,6 +16,23 @@ export function trashPath(root: string): string {
   return joinPath(sidePath(root), "trash");
 }
 
+/** Where a version waits while another takes its place. */
+function replacedPath(root: string): string {
+  return joinPath(sidePath(root), "replaced");
+}
+
+/** Puts back what stepped aside when a crash came before the new version was there. */
+export async function recoverReplaced(files: FileStore, root: string): Promise<void> {
+  const path = replacedPath(root);
+  if ((await files.stat(path)) === undefined) return;
+  for (const entry of await files.list(path)) {
+    const [name = ""] = baseName(entry.path).split(".");
+    const home = joinPath(root, name);
+    if (await holdsFiles(files, home)) await files.remove(entry.path);
+    else await files.rename(entry.path, home);
+  }
+}
+
 /** A name that nobody else uses at the same time. */
 export function uniqueName(name: string): string {
   return `${name}.${globalThis.crypto.randomUUID().slice(0, 8)}`;
@@ -33,6 +50,7 @@ export async function publishVersion<Result>(
   write: (temporaryPath: string) => Promise<Result>,
 ): Promise<Result> {
   const { root, path } = target;
+  await recoverReplaced(files, root);
   const exists = await holdsFiles(files, path);
   if (exists && !overwrite) {
     throw new UsageError("exists", "the output exists already", {
@@ -44,7 +62,7 @@ export async function publishVersion<Result>(
   const temporary = joinPath(stagingPath(root), name);
   try {
     const result = await write(temporary);
-    await swapIn(files, { temporary, path, aside: exists ? joinPath(trashPath(root), name) : undefined });
+    await swapIn(files, { temporary, path, aside: exists ? joinPath(replacedPath(root), name) : undefined });
     return result;
   } catch (error) {
     await files.remove(temporary).catch(() => {});
@@ -75,24 +93,33 @@ async function holdsFiles(files: FileStore, path: string): Promise<boolean> {
 }
 
 /**
- * Gives a file that was written beside the checkpoint directory its place in a version directory, which is made when it
- * is not there. Other servers may make or remove that directory meanwhile.
+ * Renames a file or directory whose old or new parent other servers may make or remove at the same time.
+ * @throws StorageError (`write-failed`)
  */
-export async function publishShard(files: FileStore, temporary: string, path: string): Promise<void> {
+export async function renameAmongOthers(files: FileStore, from: string, to: string): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {
-      await files.rename(temporary, path);
+      await files.rename(from, to);
       return;
     } catch (error) {
-      const isRace = isCairnError(error, "write-failed") && (await files.stat(temporary)) !== undefined;
-      if (!isRace || attempt === RENAME_ATTEMPTS) throw error;
+      const mayGoBetter = isCairnError(error, "write-failed") && (await files.stat(from)) !== undefined;
+      if (!mayGoBetter || attempt === RENAME_ATTEMPTS) throw error;
     }
   }
 }
 
+/**
+ * Gives a shard that was written beside the checkpoint directory its place in a version directory, which is made when it
+ * is not there.
+ * @throws StorageError (`write-failed`)
+ */
+export function publishShard(files: FileStore, temporary: string, path: string): Promise<void> {
+  return renameAmongOthers(files, temporary, path);
+}
+
 /** Takes away the directories beside the checkpoint directory that are empty. */
 export async function tidySide(files: FileStore, root: string): Promise<void> {
-  for (const path of [stagingPath(root), trashPath(root), sidePath(root)]) {
+  for (const path of [stagingPath(root), replacedPath(root), trashPath(root), sidePath(root)]) {
     try {
       await files.removeEmptyDirectory?.(path);
     } catch (error) {

@@ -1,7 +1,13 @@
 import { MAX_SHARD_BYTES } from "../../limits.js";
 import { elementBytes } from "../../tensor/dtype.js";
 import { elementCount } from "../../tensor/shape.js";
-import { type EmbeddingTable, isEmptyState, type ModelContents, stateFor } from "./model-contents.js";
+import {
+  type DenseVariable,
+  type EmbeddingTable,
+  isEmptyState,
+  type ModelContents,
+  stateFor,
+} from "./model-contents.js";
 import type { ShardName } from "./names.js";
 import { keyToId } from "./partition.js";
 import {
@@ -24,27 +30,46 @@ const MOST_PROPOSED = 65_536;
 /** Rows spread by chance; a share may be this much above the mean. */
 const UNEVENNESS = 1.05;
 
-/** Bytes of one shard, to the byte. */
-export function shardByteLength(contents: ModelContents, tables: readonly TablePlan[], name: ShardName): number {
-  let total = 0;
-  let count = 0;
-  for (const field of fieldsOf(contents, tables, name)) {
-    total += fieldByteLength(field);
-    count++;
-  }
-  return total + checksumsByteLength(count);
+/** A model, and the servers that its parts go to. */
+export interface SharePlan {
+  readonly contents: ModelContents;
+  readonly tables: readonly TablePlan[];
+  /** The server of each dense variable. */
+  readonly owners: readonly number[];
+  readonly psNum: number;
 }
 
-function* fieldsOf(contents: ModelContents, tables: readonly TablePlan[], name: ShardName): Iterable<FieldPlan> {
+/** Bytes of each shard, to the byte. */
+export function shardByteLengths(plan: SharePlan): number[] {
+  const { contents, owners, psNum } = plan;
+  const dense: DenseVariable[][] = Array.from({ length: psNum }, () => []);
+  for (const [i, variable] of contents.dense.entries()) dense[owners[i] as number]?.push(variable);
+  return dense.map((variables, psId) => {
+    let total = 0;
+    let count = 0;
+    for (const field of fieldsOf(plan, variables, { psId, psNum })) {
+      total += fieldByteLength(field);
+      count++;
+    }
+    return total + checksumsByteLength(count);
+  });
+}
+
+function* fieldsOf(
+  { contents, tables }: SharePlan,
+  dense: readonly DenseVariable[],
+  name: ShardName,
+): Iterable<FieldPlan> {
   const { psId, psNum } = name;
   yield planHeader(name);
   const version = planVersion(contents.modelVersion);
   if (version !== undefined) yield version;
   for (const table of contents.tables) yield planInfo(table);
-  for (const { name: owner, dtype, shape, slots } of contents.dense) {
-    if (keyToId(owner, psNum) !== psId) continue;
+  for (const { name: owner, dtype, shape, slots } of dense) {
     yield planDense(owner, dtype, shape);
-    for (const [slot, tensor] of slots) yield planSlot({ owner, name: slot, isEmbedding: false, ...tensor });
+    for (const [slot, tensor] of slots) {
+      yield planSlot({ owner, name: slot, isEmbedding: false, dtype: tensor.dtype, shape: tensor.shape });
+    }
   }
   for (const { table, rowCounts, idBytes } of tables) {
     const rowCount = rowCounts[psId] as number;
@@ -59,12 +84,7 @@ function* fieldsOf(contents: ModelContents, tables: readonly TablePlan[], name: 
 }
 
 /** Refuses shards that protobuf cannot hold, and says how many servers would do. @throws LimitError (`limit`) */
-export function checkSizes(
-  contents: ModelContents,
-  tables: readonly TablePlan[],
-  sizes: readonly number[],
-  path: string,
-): void {
+export function checkSizes({ contents, tables }: SharePlan, sizes: readonly number[], path: string): void {
   const largest = sizes.reduce((most, size) => Math.max(most, size), 0);
   if (largest <= MAX_SHARD_BYTES) return;
   const enough = enoughServers(contents, tables, sizes.length + 1);

@@ -7,7 +7,7 @@ import { UsageError } from "../../errors.js";
 import { elementBytes } from "../../tensor/dtype.js";
 import { elementCount } from "../../tensor/shape.js";
 import { encodeIds } from "./id-codec.js";
-import { type EmbeddingTable, isEmptyState, type ModelContents, stateFor } from "./model-contents.js";
+import { isEmptyState, type ModelContents, stateFor } from "./model-contents.js";
 import { formatShardName, type Layout, versionTarget } from "./names.js";
 import { checkPsNum, keyToId } from "./partition.js";
 import { publishVersion } from "./publish.js";
@@ -23,7 +23,7 @@ import {
   planTable,
   planVersion,
 } from "./shard-encoding.js";
-import { checkSizes, shardByteLength } from "./shard-sizes.js";
+import { checkSizes, type SharePlan, shardByteLengths } from "./shard-sizes.js";
 import { ShardWriter } from "./shard-writer.js";
 import { planRows, splitIds, type TablePlan } from "./table-plan.js";
 import { rowByteLength } from "./version-contents.js";
@@ -68,11 +68,7 @@ export async function writeVersion(
   checkPsNum(psNum);
   checkModelVersion(contents.modelVersion);
   const target = versionTarget(path, contents.modelVersion, options.layout);
-  const tables: TablePlan[] = [];
-  for (const table of contents.tables) tables.push(await planRows(table, psNum));
-  const plan: VersionPlan = { contents, tables, psNum, options };
-  const sizes = Array.from({ length: psNum }, (_, psId) => shardByteLength(contents, tables, { psId, psNum }));
-  checkSizes(contents, tables, sizes, target.path);
+  const { plan, sizes } = await planShards(contents, psNum, target.path, options);
   const names = sizes.map((_, psId) => formatShardName({ psId, psNum }, target.layout));
   await publishVersion(files, target, overwrite, async (temporary) => {
     for (let first = 0; first < psNum; first += SHARDS_AT_ONCE) {
@@ -95,14 +91,32 @@ export function checkModelVersion(modelVersion: number): void {
   throw new UsageError("usage", "model version", { expected: "0 to 2^31 - 1", actual: modelVersion });
 }
 
-interface VersionPlan {
-  readonly contents: ModelContents;
-  readonly tables: readonly TablePlan[];
-  readonly psNum: number;
-  readonly options: WriteVersionOptions;
+/** A model and where its parts go, ready to be written. */
+export interface VersionPlan extends SharePlan {
+  readonly options: StreamOptions;
 }
 
-interface PlannedFile {
+/**
+ * Decides what goes into which shard, and how many bytes each takes.
+ * @throws LimitError (`limit`) for a shard of 2 GiB or more
+ */
+export async function planShards(
+  contents: ModelContents,
+  psNum: number,
+  path: string,
+  options: StreamOptions,
+): Promise<{ readonly plan: VersionPlan; readonly sizes: readonly number[] }> {
+  const tables: TablePlan[] = [];
+  for (const table of contents.tables) tables.push(await planRows(table, psNum));
+  const owners = contents.dense.map(({ name }) => keyToId(name, psNum));
+  const plan = { contents, tables, owners, psNum, options };
+  const sizes = shardByteLengths(plan);
+  checkSizes(plan, sizes, path);
+  return { plan, sizes };
+}
+
+/** A shard to be written. */
+export interface PlannedFile {
   readonly psId: number;
   readonly path: string;
   readonly byteLength: number;
@@ -114,7 +128,8 @@ interface OpenShard extends PlannedFile {
   readonly writer: ShardWriter;
 }
 
-async function writeShards(files: FileStore, group: readonly PlannedFile[], plan: VersionPlan): Promise<void> {
+/** Writes some of the shards of a plan; each has its name when all of it is on the disk. */
+export async function writeShards(files: FileStore, group: readonly PlannedFile[], plan: VersionPlan): Promise<void> {
   const shards: OpenShard[] = [];
   await prepareCrc32c(group.reduce((sum, { byteLength }) => sum + byteLength, 0));
   const bufferBytes = Math.min(256 * 1024, Math.floor(WRITER_MEMORY_BYTES / group.length));
@@ -143,8 +158,8 @@ async function writeFields(shards: readonly OpenShard[], plan: VersionPlan): Pro
     if (version !== undefined) await writer.add(version);
     for (const table of contents.tables) await writer.add(planInfo(table));
   }
-  for (const { name, dtype, shape, data } of contents.dense) {
-    const writer = ownerOf(shards, keyToId(name, psNum));
+  for (const [i, { name, dtype, shape, data }] of contents.dense.entries()) {
+    const writer = ownerOf(shards, plan.owners[i] as number);
     if (writer === undefined) continue;
     await writer.begin(planDense(name, dtype, shape));
     await writer.writeFrom(data(), options.onBytes, options.signal);
@@ -178,9 +193,9 @@ async function writeTable(tablePlan: TablePlan, shards: readonly OpenShard[], pl
 }
 
 async function writeSlots(shards: readonly OpenShard[], plan: VersionPlan): Promise<void> {
-  const { contents, tables, psNum, options } = plan;
-  for (const { name: owner, slots } of contents.dense) {
-    const writer = ownerOf(shards, keyToId(owner, psNum));
+  const { contents, tables, options } = plan;
+  for (const [i, { name: owner, slots }] of contents.dense.entries()) {
+    const writer = ownerOf(shards, plan.owners[i] as number);
     for (const [name, { dtype, shape, data }] of writer === undefined ? [] : slots) {
       await writer?.begin(planSlot({ owner, name, isEmbedding: false, dtype, shape }));
       await writer?.writeFrom(data(), options.onBytes, options.signal);
@@ -223,6 +238,6 @@ async function writeRows(
     buffers[psId] = { bytes: new Uint8Array(byteLength), filled: 0, flush: (bytes) => writer.write(bytes) };
   }
   const { onBytes, signal } = options;
-  const data = (part: number) => rowData(tablePlan.table as EmbeddingTable, part, slot);
+  const data = (part: number) => rowData(tablePlan.table, part, slot);
   await routeRows({ plan: tablePlan, psNum, rowBytes, data, buffers, onBytes, signal });
 }

@@ -29,7 +29,7 @@ export class LocalFiles implements FileStore {
     try {
       const info = await stat(path);
       if (info.isDirectory()) return { path, kind: "directory", size: 0 };
-      const identity = `${info.dev}:${info.ino}:${info.size}:${info.mtimeMs}:${info.ctimeMs}`;
+      const identity = `${info.dev}:${info.ino}:${info.size}:${info.mtimeMs}`;
       return { path, kind: "file", size: info.size, identity };
     } catch (cause) {
       if (isMissing(cause)) return undefined;
@@ -62,7 +62,12 @@ export class LocalFiles implements FileStore {
     try {
       await mkdir(folder, { recursive: true });
       await checkFreeSpace(folder, path, expectedBytes);
-      const handle = await open(temporaryPath, "wx+");
+      const handle = await open(temporaryPath, "wx+").catch(async (error) => {
+        if (!isMissing(error)) throw error;
+        // Another process took the empty directory away in between.
+        await mkdir(folder, { recursive: true });
+        return open(temporaryPath, "wx+");
+      });
       return new FileSink(path, handle, temporaryPath, overwrite);
     } catch (cause) {
       throw cause instanceof StorageError ? cause : writeError(path, cause);
