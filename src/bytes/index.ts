@@ -2,6 +2,7 @@
 export { ByteCursor } from "./byte-cursor.js";
 export { type ByteSink, concatBytes, MemorySink } from "./byte-sink.js";
 export { BaseSource, type ByteSource, type OpenedSource, type ReadOptions, sliceSource } from "./byte-source.js";
+export { BlockCache, type BlockCacheOptions, CachedSource } from "./cached-source.js";
 export { type CopyOptions, copySource, readInOrder, streamSource } from "./copy-source.js";
 export type { CreateOptions, FileInfo, FileStore, ScratchFactory, ScratchFile } from "./file-store.js";
 export { joinSources } from "./joined-source.js";
