@@ -1,10 +1,11 @@
 import type { LazyTensor } from "../tensor/lazy-tensor.js";
+import { stringTensor } from "../tensor/memory-tensor.js";
 import { sourceOf } from "./adapters.js";
 import { placeOf } from "./devices.js";
 import { walkObjects } from "./live-graph.js";
 import { encodeObjectGraph, type ObjectGraph } from "./object-graph.js";
 import { OBJECT_GRAPH_KEY, tensorKey } from "./object-path.js";
-import { encodeStrings, memorySnapshot } from "./snapshot.js";
+
 import type { TensorSnapshot, Trackable, TrackedTensor } from "./trackable.js";
 
 /** A tensor to be saved. */
@@ -57,11 +58,11 @@ export async function gatherTensors(root: Trackable, device: string): Promise<Ga
   const tensors = wanted.map(({ key, device: place, owner }, i) => {
     return { key, device: place, owner, tensor: snapshots[i] as TensorSnapshot };
   });
-  const graphTensor = { key: OBJECT_GRAPH_KEY, device, owner: undefined, tensor: graphSnapshot(graph) };
+  const graphTensor = {
+    key: OBJECT_GRAPH_KEY,
+    device,
+    owner: undefined,
+    tensor: stringTensor([encodeObjectGraph(graph)], []),
+  };
   return { tensors: [...tensors, graphTensor], dispose };
-}
-
-function graphSnapshot(graph: ObjectGraph): LazyTensor {
-  const { bytes, byteLengths } = encodeStrings([encodeObjectGraph(graph)]);
-  return memorySnapshot({ dtype: "string", shape: [], bytes }, byteLengths);
 }

@@ -2,7 +2,7 @@ import { UsageError } from "../errors.js";
 import type { DType } from "../tensor/dtype.js";
 import { decodeElements } from "../tensor/values.js";
 import { VARIABLE_VALUE } from "./object-path.js";
-import { decodeStrings, encodeStrings, memorySnapshot } from "./snapshot.js";
+import { decodeStrings, memorySnapshot, stringSnapshot } from "./snapshot.js";
 import type { TensorValue, Trackable, TrackedTensor } from "./trackable.js";
 
 /** Dtypes of numbers that one JavaScript number can stand for. */
@@ -53,9 +53,8 @@ export function scalarTensor(place: ScalarPlace, dtype: NumberDType | "string"):
     dtype,
     shape: [],
     snapshot: async () => {
-      if (dtype !== "string") return memorySnapshot({ dtype, shape: [], bytes: encodeNumber(place.get(), dtype) });
-      const { bytes, byteLengths } = encodeStrings([new TextEncoder().encode(String(place.get()))]);
-      return memorySnapshot({ dtype, shape: [], bytes }, byteLengths);
+      if (dtype === "string") return stringSnapshot([String(place.get())], []);
+      return memorySnapshot({ dtype, shape: [], bytes: encodeNumber(place.get(), dtype) });
     },
     prepare: async (value) => {
       const scalar = decodeScalar(value);

@@ -3,7 +3,7 @@ import type { DType } from "../../tensor/dtype.js";
 import { elementBytes } from "../../tensor/dtype.js";
 import { elementCount } from "../../tensor/shape.js";
 import { VARIABLE_VALUE } from "../object-path.js";
-import { decodeStrings, encodeStrings, memorySnapshot } from "../snapshot.js";
+import { decodeStrings, memorySnapshot, stringSnapshot } from "../snapshot.js";
 import type { TensorSnapshot, TensorValue, Trackable, TrackedTensor } from "../trackable.js";
 import type { TfTensor, TfVariable } from "./types.js";
 
@@ -59,8 +59,7 @@ export async function tensorSnapshot(tensor: TfTensor): Promise<TensorSnapshot> 
   if (dtype === "string") {
     const strings = [await clone.bytes()].flat();
     clone.dispose();
-    const { bytes, byteLengths } = encodeStrings(strings);
-    return memorySnapshot({ dtype, shape, bytes }, byteLengths);
+    return stringSnapshot(strings, shape);
   }
   return {
     dtype,
