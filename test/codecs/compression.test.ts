@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import { concatBytes } from "../../src/bytes/byte-sink.js";
 import { type ByteStream, type CompressionType, decompressExactly, loadCodec } from "../../src/codecs/compression.js";
 import { decompressSnappy } from "../../src/codecs/snappy.js";
+import { encodeVarint } from "../../src/codecs/varint.js";
 import { expectBytes } from "../support/bytes.js";
 
 const TYPES: Exclude<CompressionType, "none">[] = ["brotli", "zstd", "snappy"];
@@ -90,5 +91,25 @@ describe("snappy", () => {
 
   it("refuses to write less than announced", () => {
     expect(() => decompressSnappy(Uint8Array.of(9, 0, 65), 9)).toThrow(/ends after 1 of 9/);
+  });
+
+  it("refuses to make room for more than it is asked for", () => {
+    expect(() => decompressSnappy(Uint8Array.of(0xff, 0xff, 0xff, 0xff, 0x0f), 1000)).toThrow(/announces 4294967295/);
+  });
+
+  it("finds what a copy refers to 64 KiB back, in a stream of any length", async () => {
+    const literal = randomBytes(700_000);
+    const offset = 65_535;
+    // A literal whose length minus one takes 3 bytes, and a copy of 64 bytes with an offset of 2.
+    // Source: google/snappy, format_description.txt, sections 2.1 and 2.2.
+    const head = Uint8Array.of((62 << 2) | 0, 699_999 & 255, (699_999 >> 8) & 255, 699_999 >> 16);
+    const copy = Uint8Array.of((63 << 2) | 2, offset & 255, offset >> 8);
+    const block = concatBytes([encodeVarint(700_064), head, literal, copy]);
+    const expected = concatBytes([literal, literal.subarray(700_000 - offset, 700_064 - offset)]);
+    expectBytes(decompressSnappy(block, 700_064), expected);
+    const codec = await loadCodec("snappy");
+    for (const size of [100_000, 262_144, 1_000_000]) {
+      expectBytes(await collect(codec.decompressStream(inPieces(block, size))), expected);
+    }
   });
 });

@@ -118,6 +118,19 @@ describe("readMapKeys", () => {
     expect(await keysOf(message, rule)).toEqual(["a".repeat(100_000), "\u00ff\u00fe\u0080", "\u00ff\u00fe\u0080"]);
   });
 
+  it("reads keys wherever in the file they end", async () => {
+    const rule = rules.fieldNamed("map_string")!;
+    const keyOf = (i: number) => String.fromCharCode(97 + (i % 26)).repeat(1000 + (i % 30));
+    const entries = Array.from({ length: 600 }, (_, i) =>
+      delimited(
+        72,
+        delimited(1, new TextEncoder().encode(keyOf(i))),
+        delimited(2, delimited(3, new Uint8Array(i * 7))),
+      ),
+    );
+    expect(await keysOf(concatBytes(entries), rule)).toEqual(entries.map((_, i) => keyOf(i)));
+  });
+
   it("refuses an entry that is no message", async () => {
     const cut = delimited(72, Uint8Array.of(0x0a, 0x05, 0x61));
     await expect(keysOf(cut, rules.fieldNamed("map_string")!)).rejects.toMatchObject({ code: "invalid-wire" });

@@ -101,6 +101,11 @@ describe("mergeInto", () => {
     const number = varintField(81, 8);
     const blob = delimited(83, Uint8Array.of(1));
     expectBytes(await merged([text, number]), number);
+    expectBytes(await merged([number, text]), text);
+    // A member in between clears what the message held: the last one is not merged into the first.
+    const inner = (value: number) => delimited(84, varintField(4, value));
+    expectBytes(await merged([inner(1), messageOf([text, inner(2)])]), inner(2));
+    expectBytes(await merged([inner(1), inner(2)]), delimited(84, varintField(4, 1), varintField(4, 2)));
     expectBytes(await merged([text, concatBytes([number, blob])]), blob);
     expectBytes(
       await merged([concatBytes([varintField(3, 1), text]), concatBytes([blob, text])]),
@@ -124,6 +129,14 @@ describe("mergeInto", () => {
     expectBytes(
       await merged([messageOf([packed(), after]), messageOf([packed(1), varintField(23, 2), packed(3)])]),
       messageOf([packed(1), varintField(23, 2), packed(3), after]),
+    );
+    const list = delimited(57, varintField(2, 1));
+    expectBytes(
+      meaningOf(
+        TestMessageSchema,
+        await merged([packed(), messageOf([packed(1), varintField(23, 2), list, packed(3)])]),
+      ),
+      meaningOf(TestMessageSchema, messageOf([packed(1, 2, 3), list])),
     );
   });
 

@@ -1,8 +1,15 @@
 import { describe, expect, it } from "vitest";
+import { MemorySink } from "../../src/bytes/byte-sink.js";
 import type { ByteSource } from "../../src/bytes/byte-source.js";
 import { MemorySource } from "../../src/bytes/memory-source.js";
+import { hash64 } from "../../src/codecs/hasher.js";
 import { CairnError } from "../../src/errors.js";
+import { RIEGELI_HASH_KEY } from "../../src/riegeli/blocks.js";
+import { ChunkBytes } from "../../src/riegeli/chunk-bytes.js";
+import { encodeChunkHeader } from "../../src/riegeli/chunk-header.js";
+import { ChunkSink } from "../../src/riegeli/chunk-sink.js";
 import { RecordReader } from "../../src/riegeli/record-reader.js";
+import { RecordWriter, type RecordWriterOptions } from "../../src/riegeli/record-writer.js";
 import { sha256 } from "../support/bytes.js";
 import { CountingSource } from "../support/counting-source.js";
 import { fixtureSource, readExpected, readFixture } from "../support/fixtures.js";
@@ -222,5 +229,83 @@ describe("a reader whose file cannot be read for a while", () => {
     expect(await reader.record(position).then((record) => record.size)).toBe(
       expected.files["simple_snappy_proto.riegeli"]!.records![0]!.size,
     );
+  });
+});
+
+describe("a reader of many chunks", () => {
+  async function fileOf(records: readonly Uint8Array[], options: RecordWriterOptions) {
+    const sink = new MemorySink("many");
+    const writer = new RecordWriter(sink, options);
+    for (const record of records) await writer.write(record);
+    await writer.finish();
+    return { bytes: sink.bytes, positions: writer.positions };
+  }
+
+  it("takes a position behind the last record of a chunk for the first record after it", async () => {
+    const records = Array.from({ length: 10 }, (_, i) => new Uint8Array(1000).fill(i));
+    const { bytes, positions } = await fileOf(records, { compression: "none", chunkSize: 3100 });
+    const reader = await RecordReader.open(new MemorySource(bytes));
+    const first = await reader.record(positions[0]!);
+    const { begin, recordCount } = first.chunk;
+    expect(recordCount).toBeGreaterThan(1);
+    for (const position of [begin + recordCount, begin + recordCount + 500]) {
+      const next = await reader.record(position);
+      expect(next.position).toBe(positions[recordCount]);
+      expect((await next.read(0, 1))[0]).toBe(recordCount);
+    }
+    await expect(reader.record(positions.at(-1)! + 100)).rejects.toMatchObject({ code: "no-such-record" });
+  });
+
+  it("forgets decoded chunks that were used long ago, so that memory stays bounded", async () => {
+    const records = Array.from({ length: 40 }, (_, i) => new Uint8Array(1_000_000).fill(i));
+    const { bytes, positions } = await fileOf(records, { compression: "snappy", chunkSize: 1 });
+    const counting = new CountingSource(new MemorySource(bytes));
+    const reader = await RecordReader.open(counting);
+    const readsFor = async (index: number) => {
+      const before = counting.bytes;
+      const record = await reader.record(positions[index]!);
+      expect((await record.read(500, 1))[0]).toBe(index);
+      return counting.bytes - before;
+    };
+    for (let i = 0; i < 40; i++) expect(await readsFor(i)).toBeGreaterThan(10_000);
+    expect(await readsFor(39)).toBeLessThan(1000);
+    expect(await readsFor(0)).toBeGreaterThan(10_000);
+  });
+
+  it("checks a large record before it is given out, though it was streamed before", async () => {
+    const { bytes, positions } = await fileOf([new Uint8Array(2_000_000)], { compression: "none" });
+    bytes[bytes.length - 100]! ^= 1;
+    const reader = await RecordReader.open(new MemorySource(bytes));
+    const streamed = await reader.record(positions[0]!, { streaming: true });
+    expect((await streamed.read(0, 10)).length).toBe(10);
+    const strict = await reader.record(positions[0]!);
+    await expect(strict.read(0, 10)).rejects.toMatchObject({ code: "chunk-data", file: "memory" });
+    await expect(streamed.read(0, 2_000_000)).rejects.toMatchObject({ code: "chunk-data" });
+    await expect(reader.verifyRecord(streamed)).rejects.toMatchObject({ code: "chunk-data" });
+  });
+
+  it("checks the block header before the first byte of what is read, too", async () => {
+    const { bytes, positions } = await fileOf([new Uint8Array(200_000)], { compression: "none" });
+    bytes[65_536]! ^= 1;
+    const reader = await RecordReader.open(new MemorySource(bytes));
+    const chunk = await reader.chunkAt(positions[0]!);
+    const data = new ChunkBytes(new MemorySource(bytes), chunk);
+    // The first byte behind the header of the block at 65,536.
+    const behind = 65_536 - chunk.begin - 40;
+    expect(data.fileOffset(behind)).toBe(65_536 + 24);
+    await expect(data.read(behind, 10)).rejects.toMatchObject({ code: "block-header", offset: 65_536 });
+    expect((await data.read(behind + 1, 10)).length).toBe(10);
+  });
+
+  it("refuses a file signature that holds data", async () => {
+    const sink = new MemorySink("odd");
+    const header = { type: 0x73, dataSize: 3, recordCount: 0, decodedDataSize: 0 };
+    const data = Uint8Array.of(1, 2, 3);
+    const chunk = new ChunkSink(sink, 0, 24 + 40 + 3);
+    await chunk.write([encodeChunkHeader({ ...header, dataHash: hash64(RIEGELI_HASH_KEY, data) }), data]);
+    await expect(RecordReader.open(new MemorySource(sink.bytes, "odd"))).rejects.toMatchObject({
+      code: "chunk-contents",
+      file: "odd",
+    });
   });
 });
