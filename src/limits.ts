@@ -81,3 +81,21 @@ export const MAX_TABLE_BLOCK_BYTES: number = 2 ** 28;
 
 /** Bytes of a checkpoint's state file or of what cairn writes beside a checkpoint, 64 MiB: they are read into one string. */
 export const MAX_STATE_FILE_BYTES: number = 64 * 1024 * 1024;
+
+/** Elements of one string tensor of a checkpoint, 2^27: 8 bytes are kept for each. */
+export const MAX_STRING_ELEMENTS: number = 2 ** 27;
+
+/**
+ * Bytes of a file on a web server that gives no ranges, 4 GiB: it is fetched as a whole to scratch storage before any of it
+ * can be read.
+ */
+export const MAX_SPOOLED_BYTES: number = 4 * 2 ** 30;
+
+/** Bytes of one variant tensor of a checkpoint, 1 GiB: it is checked in memory as a whole. */
+export const MAX_VARIANT_BYTES: number = 2 ** 30;
+
+/** Bytes of one array, 4 GiB: that is the most of Node 20, and browsers have less. */
+export const MAX_ARRAY_BYTES: number = 2 ** 32;
+
+/** Slices of one plan of shards, 2^22: each has an entry in the index and in memory. */
+export const MAX_PLANNED_SLICES: number = 2 ** 22;

@@ -25,6 +25,11 @@ export async function detectFormat(files: FileStore, path: string): Promise<Dete
   }
   if ((await files.stat(path)) === undefined) {
     throw new NotFoundError("not-found", "no such file, directory or prefix", { file: path });
+    // Opening it may tell more, such as that it may not be read.
+    const source = await files.open(path).catch((error: unknown) => {
+      if (!isCairnError(error, "not-found")) throw error;
+    });
+    await source?.close();
   }
   throw new UnsupportedError("unknown-format", "nothing here that cairn knows", {
     file: path,
