@@ -20,7 +20,8 @@ export const ERROR_CODES = {
   "tensor-data": "A tensor's data does not fit its dtype and shape.",
   "shard-checksum": "The bytes of a shard of a training checkpoint do not match their checksum.",
   "ambiguous-message": "A shard can be read as two forms of ElasticDL's Model, and nothing tells which it is.",
-  "version-mismatch": "A shard of a training checkpoint is of another model version than its directory or the other shards.",
+  "version-mismatch":
+    "A shard of a training checkpoint is of another model version than its directory or the other shards.",
   "missing-shard": "A version of a training checkpoint lacks a shard.",
   "mixed-shards": "A version directory has shards of several numbers of parameter servers.",
   "wrong-partition": "A variable or row stands in the shard of another parameter server.",

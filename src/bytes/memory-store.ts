@@ -43,7 +43,7 @@ export class MemoryStore implements FileStore {
   async stat(path: string): Promise<FileInfo | undefined> {
     const key = keyOf(path);
     const bytes = this.files.get(key);
-    if (bytes !== undefined) return { path, kind: "file", size: bytes.length };
+    if (bytes !== undefined) return { path, kind: "file", size: bytes.length, identity: identityOf(bytes) };
     return key === "" || this.keysUnder(key).length > 0 ? { path, kind: "directory", size: 0 } : undefined;
   }
 
@@ -120,6 +120,18 @@ export class MemoryStore implements FileStore {
   private keysUnder(key: string): string[] {
     return [...this.files.keys()].filter((name) => name === key || name.startsWith(`${key}/`));
   }
+}
+
+const identities = new WeakMap<Uint8Array, string>();
+let identityCount = 0;
+
+/** Each array that stands in a store has a number of its own; a file is replaced with a new array. */
+function identityOf(bytes: Uint8Array): string {
+  const known = identities.get(bytes);
+  if (known !== undefined) return known;
+  const identity = `memory:${identityCount++}`;
+  identities.set(bytes, identity);
+  return identity;
 }
 
 /** What a path is kept under: its steps without empty ones and those that stay where they are. */

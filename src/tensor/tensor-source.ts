@@ -4,12 +4,17 @@ import type { Region } from "./region.js";
 import type { Shape } from "./shape.js";
 
 /** A fact about a tensor, as JSON has it. */
-export type TensorFact =
-  | string
-  | number
-  | boolean
-  | readonly TensorFact[]
-  | { readonly [name: string]: TensorFact };
+export type TensorFact = string | number | boolean | readonly TensorFact[] | { readonly [name: string]: TensorFact };
+
+/** What makes a tensor an embedding table: each row stands under an id. */
+export interface EmbeddingFacts {
+  /** Elements of a row. */
+  readonly dim: number;
+  /** Rows that are there; others would be made when they are asked for. */
+  readonly rows: number;
+  /** How a row begins that is made: `uniform`, `zeros`, any text. */
+  readonly initializer: string;
+}
 
 /** What is known of a tensor without its data. */
 export interface TensorInfo {
@@ -32,8 +37,26 @@ export interface TensorInfo {
    * is stored of them where their lengths stand with the data.
    */
   readonly byteLength: number;
+  /** Of an embedding table, whose shape is [rows, dim] and whose data is the rows in ascending order of their ids. */
+  readonly embedding?: EmbeddingFacts | undefined;
   /** Facts of its format, for people and for `--json`: shard, slices, where it stands. */
   readonly facts?: Readonly<Record<string, TensorFact>> | undefined;
+}
+
+/** Where bytes of a tensor stand: which of the files of its source, and from which byte. */
+export interface StoredPlace {
+  readonly shard: number;
+  readonly offset: number;
+}
+
+/** A tensor, and where it or each of its slices is stored. */
+export interface StoredTensor {
+  readonly key: string;
+  readonly shape: Shape;
+  /** Absent for a tensor in slices. */
+  readonly stored?: StoredPlace | undefined;
+  /** The slices, each with its extents as in a slice spec, `0,4:-`; empty for a tensor that is whole. */
+  readonly slices: readonly { readonly extents: string; readonly stored: StoredPlace }[];
 }
 
 /** The tensors of a model or checkpoint. */
@@ -48,6 +71,12 @@ export interface TensorSource {
    * @throws NotFoundError (`no-such-key`)
    */
   data(key: string, region?: Region): Promise<ByteSource>;
+  /** The ids of an embedding table, ascending. @throws NotFoundError (`no-such-key`) */
+  ids?(key: string): Promise<BigInt64Array>;
+  /** Rows of an embedding table in the order of `ids`. @throws NotFoundError (`no-such-key`, `no-such-id`) */
+  rows?(key: string, ids: BigInt64Array): Promise<ByteSource>;
+  /** Where the tensors are stored, in any order; absent where a format has no shards. */
+  entries?(): AsyncIterable<StoredTensor>;
   /** Texts that the files carry beside their tensors; absent where a format has none. */
   metadata?(): Promise<Readonly<Record<string, string>>>;
   /** Makes sure that the data given out so far matches its checksums. */

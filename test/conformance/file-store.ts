@@ -149,10 +149,21 @@ export function testFileStore(name: string, make: () => Promise<MadeStore> | Mad
       expectBytes(await readAll(files, at("file")), ONE);
     });
 
+    it("gives a file that was replaced another identity, where it has one", async () => {
+      const { files, at } = await open();
+      await write(files, at("file"), TWO);
+      const first = await files.stat(at("file"));
+      expect((await files.stat(at("file")))?.identity).toBe(first?.identity);
+      const sink = await files.create(at("file"), { overwrite: true });
+      await sink.write(TWO);
+      await sink.close();
+      if (first?.identity !== undefined) expect((await files.stat(at("file")))?.identity).not.toBe(first.identity);
+    });
+
     it("tells what a path is", async () => {
       const { files, at } = await open();
       await write(files, at("dir/file"), TWO);
-      expect(await files.stat(at("dir/file"))).toEqual({ path: at("dir/file"), kind: "file", size: TWO.length });
+      expect(await files.stat(at("dir/file"))).toMatchObject({ path: at("dir/file"), kind: "file", size: TWO.length });
       expect(await files.stat(at("dir"))).toEqual({ path: at("dir"), kind: "directory", size: 0 });
       expect(await files.stat(at("di"))).toBeUndefined();
       expect(await files.stat(at("dir/file/below"))).toBeUndefined();

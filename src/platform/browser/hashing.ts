@@ -1,3 +1,4 @@
+import type { Crc32c } from "../../codecs/crc32c.js";
 import type { Hasher64 } from "../../codecs/highwayhash.js";
 
 /** Loads HighwayHash in WebAssembly; undefined where that cannot run. */
@@ -28,4 +29,9 @@ export async function createSha256(): Promise<{ update(bytes: Uint8Array): void;
     update: (bytes) => void hash.update(bytes),
     hex: () => Array.from(hash.digest(), (byte) => byte.toString(16).padStart(2, "0")).join(""),
   };
+}
+
+/** There is no native CRC-32C in browsers. */
+export async function loadPlatformCrc32c(): Promise<Crc32c | undefined> {
+  return undefined;
 }

@@ -1,3 +1,4 @@
+import type { Crc32c } from "../../codecs/crc32c.js";
 import type { Hasher64 } from "../../codecs/highwayhash.js";
 
 /** Loads the native HighwayHash; undefined when there is no binary for this machine. */
@@ -25,4 +26,14 @@ export async function createSha256(): Promise<{ update(bytes: Uint8Array): void;
   const { createHash } = await import("node:crypto");
   const hash = createHash("sha256");
   return { update: (bytes) => void hash.update(bytes), hex: () => hash.digest("hex") };
+}
+
+/** Loads the native CRC-32C; undefined when there is no binary for this machine. */
+export async function loadPlatformCrc32c(): Promise<Crc32c | undefined> {
+  try {
+    const { crc32c } = await import("@node-rs/crc32");
+    return (bytes, previous = 0) => crc32c(bytes, previous);
+  } catch {
+    return undefined; // the portable form does the same, slower
+  }
 }
