@@ -1,5 +1,5 @@
 import type { FileStore } from "../bytes/file-store.js";
-import { NotFoundError, UnsupportedError } from "../errors.js";
+import { isCairnError, NotFoundError, UnsupportedError } from "../errors.js";
 import type { Detection, Format } from "./format.js";
 import { riegeliFormat } from "./riegeli/index.js";
 import { safetensorsFormat } from "./safetensors/index.js";
@@ -24,12 +24,12 @@ export async function detectFormat(files: FileStore, path: string): Promise<Dete
     if (detection !== undefined) return { format, detection };
   }
   if ((await files.stat(path)) === undefined) {
-    throw new NotFoundError("not-found", "no such file, directory or prefix", { file: path });
     // Opening it may tell more, such as that it may not be read.
     const source = await files.open(path).catch((error: unknown) => {
       if (!isCairnError(error, "not-found")) throw error;
     });
     await source?.close();
+    throw new NotFoundError("not-found", "no such file, directory or prefix", { file: path });
   }
   throw new UnsupportedError("unknown-format", "nothing here that cairn knows", {
     file: path,
