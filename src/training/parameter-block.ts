@@ -15,7 +15,9 @@ export interface ParameterBlock {
   readonly byteLength: number;
   /** Bytes of a page of one array; the last page may be shorter. */
   readonly pageBytes: number;
-  /** Number of this block's first page. */
+  /** Pages of one array. */
+  readonly pageCount: number;
+  /** Number of the first page of the first array; those of the other arrays follow. */
   readonly firstPage: number;
 }
 
@@ -45,7 +47,8 @@ export interface BlockSize {
 /** A block of zeros. */
 export function makeBlock(pages: PageNumbers, { byteLength, pageBytes, arrayCount }: BlockSize): ParameterBlock {
   const arrays = Array.from({ length: arrayCount }, () => new SharedArrayBuffer(byteLength));
-  return { arrays, byteLength, pageBytes, firstPage: pages.take(Math.ceil(byteLength / pageBytes)) };
+  const pageCount = Math.ceil(byteLength / pageBytes);
+  return { arrays, byteLength, pageBytes, pageCount, firstPage: pages.take(pageCount * arrayCount) };
 }
 
 /** Bytes of a page of a dense variable. */

@@ -1,0 +1,81 @@
+import { setPriority } from "node:os";
+import { setTimeout as delay } from "node:timers/promises";
+import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
+import { joinPath } from "../bytes/path.js";
+import { prepareCrc32c } from "../codecs/crc32c.js";
+import { formatShardName, formatVersionName } from "../formats/elasticdl/names.js";
+import { publishShard, stagingPath, tidySide, uniqueName } from "../formats/elasticdl/publish.js";
+import { localFiles } from "../platform/node/index.js";
+import { placeOfImage } from "./image-pool.js";
+import {
+  KnownBlocks,
+  type PoolPart,
+  type SaveAnswer,
+  type SaveJob,
+  type SaveThreadData,
+  sendError,
+} from "./save-messages.js";
+import { writeSnapshot } from "./write-snapshot.js";
+
+// The thread that writes checkpoints: it copies the pages of a snapshot while the other thread goes on training, and
+// stands back for it. Started by CheckpointSaver.
+
+/** How much the thread stands back: Linux applies it to this thread alone. */
+const NICENESS = 10;
+
+const { poolPort, restMs } = workerData as SaveThreadData;
+const parts: (SharedArrayBuffer | undefined)[] = [];
+const known = new KnownBlocks();
+let last: Promise<void> = Promise.resolve();
+
+try {
+  if (process.platform === "linux") setPriority(0, NICENESS);
+} catch {
+  // A container may forbid it.
+}
+
+/** An image that the training thread put aside. It has sent the part that the image is in before. */
+function imageAt(image: number, byteLength: number): Uint8Array {
+  const { part, offset } = placeOfImage(image);
+  for (let message = receiveMessageOnPort(poolPort); message !== undefined; message = receiveMessageOnPort(poolPort)) {
+    const { number, memory } = message.message as PoolPart;
+    parts[number] = memory;
+  }
+  const memory = parts[part];
+  if (memory === undefined) throw new TypeError(`part ${part} of the pool is not there`);
+  return new Uint8Array(memory, offset, byteLength);
+}
+
+async function save({ number, snapshot, target }: SaveJob): Promise<SaveAnswer> {
+  const { directory, layout, psId, psNum } = target;
+  const name = formatShardName({ psId, psNum }, layout);
+  const versionPath = joinPath(directory, formatVersionName(snapshot.modelVersion, layout));
+  const path = joinPath(versionPath, name);
+  const temporary = joinPath(stagingPath(directory), uniqueName(`${snapshot.modelVersion}.${name}`));
+  const sink = await localFiles.create(temporary);
+  try {
+    await writeSnapshot(sink, snapshot, target, { imageAt, rest: () => delay(restMs) });
+    await sink.close();
+    await publishShard(localFiles, temporary, path);
+  } catch (error) {
+    await sink.abort();
+    await localFiles.remove(temporary).catch(() => {});
+    throw error;
+  }
+  await tidySide(localFiles, directory);
+  return { number, saved: { path, byteLength: sink.position } };
+}
+
+async function answer(job: SaveJob): Promise<void> {
+  const whole = { ...job, snapshot: known.putBack(job.snapshot) };
+  try {
+    await prepareCrc32c(Number.MAX_SAFE_INTEGER);
+    parentPort?.postMessage(await save(whole));
+  } catch (error) {
+    parentPort?.postMessage({ number: job.number, error: sendError(error) } satisfies SaveAnswer);
+  }
+}
+
+parentPort?.on("message", (job: SaveJob) => {
+  last = last.then(() => answer(job));
+});
