@@ -1,5 +1,5 @@
 import { fromBinary } from "@bufbuild/protobuf";
-import type { ByteSource } from "../bytes/byte-source.js";
+import type { ByteSource, OpenedSource } from "../bytes/byte-source.js";
 import type { ScratchFactory } from "../bytes/file-store.js";
 import { CairnError, CorruptionError, LimitError, UnsupportedError } from "../errors.js";
 import { MAX_CHUNK_METADATA_BYTES } from "../limits.js";
@@ -22,8 +22,11 @@ export interface ChunkedFileOptions {
   readonly scratch?: ScratchFactory | undefined;
   /** Do not look at the version, as TensorFlow does not. */
   readonly ignoreVersion?: boolean | undefined;
-  /** Opens another file that holds chunks, by the path or URL that stands in the metadata. */
-  readonly openRelated?: ((name: string) => Promise<ByteSource>) | undefined;
+  /**
+   * Opens another file that holds chunks, by the path or URL that stands in the metadata. What it gives is closed with the
+   * `.cpb`.
+   */
+  readonly openRelated?: ((name: string) => Promise<OpenedSource>) | undefined;
 }
 
 /** A `.cpb` file: its metadata, and its chunks by their indexes. */
@@ -34,6 +37,7 @@ export class ChunkedFile implements ChunkProvider {
   readonly metadataRecord: RiegeliRecord;
   private readonly options: ChunkedFileOptions;
   private readonly related = new Map<string, Promise<RecordReader>>();
+  private readonly opened: OpenedSource[] = [];
   private readonly streamed = new Map<RiegeliRecord, RecordReader>();
 
   private constructor(
@@ -103,6 +107,20 @@ export class ChunkedFile implements ChunkProvider {
     }
   }
 
+  /** The other files that hold chunks, as the metadata names them. */
+  get relatedNames(): readonly string[] {
+    const names = new Set(this.metadata.chunks.map(({ cairnFile }) => cairnFile));
+    names.delete("");
+    return [...names];
+  }
+
+  /** The file that a chunk stands in: this one, or one that it names. */
+  async sourceOf(index: number): Promise<ByteSource> {
+    const info = this.metadata.chunks[index];
+    if (info === undefined) throw new RangeError(`no chunk ${index}`);
+    return (await this.readerOf(info)).source;
+  }
+
   /** See {@link ChunkProvider.tree}. */
   async tree(index: number): Promise<ChunkedMessage> {
     const record = await this.record(index);
@@ -123,6 +141,7 @@ export class ChunkedFile implements ChunkProvider {
     for (const reader of await Promise.allSettled(this.related.values())) {
       if (reader.status === "fulfilled") await reader.value.close();
     }
+    for (const source of this.opened) await source.close();
   }
 
   private readerOf(info: ChunkInfo): Promise<RecordReader> {
@@ -133,9 +152,10 @@ export class ChunkedFile implements ChunkProvider {
       if (this.options.openRelated === undefined) {
         throw new UnsupportedError("unsupported-operation", `chunks in another file, ${name}`, { file: this.name });
       }
-      reader = this.options
-        .openRelated(name)
-        .then((source) => RecordReader.open(source, { scratch: this.options.scratch }));
+      reader = this.options.openRelated(name).then((source) => {
+        this.opened.push(source);
+        return RecordReader.open(source, { scratch: this.options.scratch });
+      });
       this.related.set(name, reader);
     }
     return reader;

@@ -10,6 +10,7 @@ import { SavedModelSchema } from "../proto/gen/tensorflow/core/protobuf/saved_mo
 import type { ChunkedMessage } from "../proto/gen/tensorflow/tools/proto_splitter/chunk_pb.js";
 import { type FieldRule, MessageRules, WIRE, wireTypeOf } from "../proto/message-rules.js";
 import type { ChunkProvider } from "./merge-tree.js";
+import { TreeParts } from "./tree-parts.js";
 
 /** The types that a file without a name for its type may hold, tried in this order. */
 const ROOT_SCHEMAS: readonly DescMessage[] = [
@@ -27,8 +28,10 @@ const ROOT_SCHEMAS: readonly DescMessage[] = [
  */
 export async function inferRootSchema(
   chunks: ChunkProvider | ByteSource,
-  message: ChunkedMessage | undefined,
+  given: ChunkedMessage | undefined,
 ): Promise<DescMessage> {
+  const isSplit = given !== undefined && "chunk" in chunks;
+  const message = isSplit ? await new TreeParts(chunks).expand(given) : given;
   const root = await rootTable(chunks, message);
   for (const schema of ROOT_SCHEMAS) {
     const rules = MessageRules.of(schema);

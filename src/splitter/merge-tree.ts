@@ -14,6 +14,7 @@ import { MessageView } from "../proto/message-view.js";
 import { checkWire } from "../proto/wire-check.js";
 import { compareTags, decodeKey, formatTag } from "./field-tag.js";
 import { encodeScalarText } from "./scalar-text.js";
+import { TreeParts } from "./tree-parts.js";
 
 /** Gives the bytes of a chunk by its index. `type` says what they are to become. */
 export interface ChunkProvider {
@@ -62,16 +63,18 @@ class TreeMerge {
   private readonly chunks: ChunkProvider;
   private readonly rules: MergeRules;
   private readonly root: MessageRules;
+  private readonly parts: TreeParts;
 
   constructor(chunks: ChunkProvider, rules: MergeRules, root: MessageRules) {
     this.chunks = chunks;
+    this.parts = new TreeParts(chunks);
     this.rules = rules;
     this.root = root;
   }
 
   /** Merges the chunk of a ChunkedMessage into a view, and then its fields. */
   async readFields(view: MessageView, given: ChunkedMessage): Promise<void> {
-    const message = await this.treeOf(given);
+    const message = await this.parts.follow(given);
     if (message.chunkIndex !== undefined) {
       const chunk = await this.read(message.chunkIndex, "message");
       await this.mergeChunk(view, chunk, message.chunkIndex);
@@ -240,18 +243,6 @@ class TreeMerge {
       });
     }
     return this.chunks.chunk(Number(index), type);
-  }
-
-  /** The ChunkedMessage itself, or the one in the chunk that it points to. */
-  private async treeOf(message: ChunkedMessage): Promise<ChunkedMessage> {
-    if (message.cairnTreeChunk === undefined) return message;
-    if (this.chunks.tree === undefined || message.cairnTreeChunk >= BigInt(this.chunks.chunkCount)) {
-      throw new CorruptionError("chunk-index", "chunk of a part of the tree", {
-        file: this.chunks.name,
-        actual: message.cairnTreeChunk,
-      });
-    }
-    return this.chunks.tree(Number(message.cairnTreeChunk));
   }
 
   private badTag(tag: readonly FieldIndex[], what: string): CorruptionError {

@@ -2,7 +2,6 @@ import { type DescMessage, fromBinary, type MessageShape } from "@bufbuild/proto
 import type { ByteSource, OpenedSource } from "../bytes/byte-source.js";
 import type { FileStore } from "../bytes/file-store.js";
 import { MemorySource } from "../bytes/memory-source.js";
-import { joinPath, parentPath } from "../bytes/path.js";
 import { CorruptionError, NotFoundError, UnsupportedError } from "../errors.js";
 import type { ChunkedMessage, ChunkMetadata } from "../proto/gen/tensorflow/tools/proto_splitter/chunk_pb.js";
 import type { MessageRules } from "../proto/message-rules.js";
@@ -11,6 +10,7 @@ import type { Chunk } from "./chunk.js";
 import { ChunkedFile } from "./chunked-file.js";
 import { inferRootSchema } from "./infer-root.js";
 import { mergeLazily } from "./merge-tree.js";
+import { openRelatedTo } from "./related-file.js";
 
 /** Options of reading a proto that may be split. */
 export interface MergerOptions {
@@ -158,11 +158,10 @@ async function openChunked(
   facts: { ignoredPath: string | undefined; metadata?: ChunkMetadata },
 ): Promise<MergedProto> {
   const { files, ignoreVersion } = options;
-  const folder = parentPath(source.name);
   const chunks = await ChunkedFile.open(source, {
     scratch: (size) => files.scratch(size),
     ignoreVersion,
-    openRelated: (name) => files.open(relatedPath(folder, name, source.name)),
+    openRelated: openRelatedTo(files, source.name),
   });
   const { message } = facts.metadata ?? chunks.metadata;
   if (message === undefined)
@@ -170,14 +169,6 @@ async function openChunked(
   const found = schema ?? (await inferRootSchema(chunks, message));
   const view = mergeLazily(found, message, chunks, { sort: true, check: options.check ?? false });
   return new MergedProto({ view, schema: found, source, chunks, ignoredPath: facts.ignoredPath });
-}
-
-/** The path of a file that a .cpb names: a URL, or a relative path that stays in the folder. */
-function relatedPath(folder: string, name: string, file: string): string {
-  if (/^(https?|s3):\/\//.test(name)) return name;
-  const escapes = name.startsWith("/") || name.includes("\\") || name.split("/").includes("..") || name.includes("\0");
-  if (!escapes) return joinPath(folder, name);
-  throw new CorruptionError("chunk-metadata", "path of another file leaves the folder", { file, actual: name });
 }
 
 async function findProto(prefix: string, files: FileStore): Promise<{ path: string; ignoredPath: string | undefined }> {

@@ -16,6 +16,7 @@ import { RecordWriter } from "../riegeli/record-writer.js";
 import type { Chunk } from "./chunk.js";
 import { chunkTree } from "./chunk-tree.js";
 import type { SplitOutput } from "./composable-splitter.js";
+import { isPartName } from "./related-file.js";
 import { EXTENDED_JOIN_VERSION } from "./version.js";
 
 /** Options of writing a split proto. */
@@ -236,11 +237,9 @@ class SinkList {
   /** Removes the chunk files of this prefix that an earlier write made. */
   async removeStale(): Promise<void> {
     const kept = new Set(this.sinks.map(({ name }) => baseName(name)));
-    const start = `${baseName(this.prefix)}.`;
     for (const { path, kind } of await this.files.list(parentPath(this.prefix))) {
       const name = baseName(path);
-      const isPart =
-        kind === "file" && name.startsWith(start) && /^[0-9a-z]+\.\d{5,}\.cpb$/.test(name.slice(start.length));
+      const isPart = kind === "file" && isPartName(baseName(this.prefix), name);
       if (isPart && !kept.has(name)) await this.files.remove(path);
     }
   }

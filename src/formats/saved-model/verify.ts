@@ -1,6 +1,7 @@
 import type { DescMessage } from "@bufbuild/protobuf";
 import type { ByteSource, OpenedSource } from "../../bytes/byte-source.js";
 import type { FileStore } from "../../bytes/file-store.js";
+import { baseName, parentPath, withoutSuffix } from "../../bytes/path.js";
 import { type CairnError, isCairnError } from "../../errors.js";
 import { SavedModelSchema } from "../../proto/gen/tensorflow/core/protobuf/saved_model_pb.js";
 import { ChunkInfo_Type } from "../../proto/gen/tensorflow/tools/proto_splitter/chunk_pb.js";
@@ -9,6 +10,7 @@ import { checkWire } from "../../proto/wire-check.js";
 import { ChunkedFile } from "../../splitter/chunked-file.js";
 import { inferRootSchema } from "../../splitter/infer-root.js";
 import { mergeLazily } from "../../splitter/merge-tree.js";
+import { isPartName, openRelatedTo } from "../../splitter/related-file.js";
 import { finding, findingOf } from "../finding.js";
 import type { Detection, VerifyEvent, VerifyOptions } from "../format.js";
 import { type DescribeRecords, verifyRiegeli } from "../riegeli-check.js";
@@ -65,18 +67,66 @@ async function* verifyChunked(
   try {
     const opened = await openChunks(files, source, paths);
     let isDamaged = false;
-    for await (const event of verifyRiegeli(files, source, options, opened.describe)) {
-      isDamaged ||= event.kind === "finding";
+    for await (const event of verifyRecords(files, source, opened, options)) {
+      isDamaged ||= event.kind === "finding" && event.finding.severity === "error";
       yield event;
     }
     // Damage of the records was told of there; what is new is what concerns the metadata itself.
     const { error } = opened;
     if (error !== undefined && (!isDamaged || METADATA_CODES.includes(error.code))) yield findingOf(error, source.name);
-    if (opened.file !== undefined) yield* verifyMetadata(opened.file, opened.schema, isDamaged);
+    if (opened.file !== undefined) yield* verifyMetadata({ ...opened, file: opened.file }, isDamaged);
   } catch (error) {
     yield findingOf(error, paths.protoPath);
   } finally {
     await source.close();
+  }
+}
+
+/** Checks the records of the file, and of those that it names. */
+async function* verifyRecords(
+  files: FileStore,
+  source: ByteSource,
+  { file, describe }: OpenedChunks,
+  options: VerifyOptions,
+): AsyncGenerator<VerifyEvent> {
+  yield* verifyRiegeli(files, source, options, describe(""));
+  if (file === undefined) return;
+  const openRelated = openRelatedTo(files, source.name);
+  const known = new Set<string>([source.name]);
+  for (const name of file.relatedNames) {
+    try {
+      const related = await openRelated(name);
+      known.add(related.name);
+      yield* closing(related, verifyRiegeli(files, related, options, describe(name)));
+    } catch (error) {
+      yield findingOf(error, source.name, undefined, describe(name)(0, Number.POSITIVE_INFINITY));
+    }
+  }
+  yield* verifyNoStrayParts(files, source.name, known);
+}
+
+async function* closing(source: OpenedSource, events: AsyncIterable<VerifyEvent>): AsyncGenerator<VerifyEvent> {
+  try {
+    yield* events;
+  } finally {
+    await source.close();
+  }
+}
+
+/** Warns of chunk files of the same prefix that the metadata does not name: an earlier write left them. */
+async function* verifyNoStrayParts(
+  files: FileStore,
+  path: string,
+  known: ReadonlySet<string>,
+): AsyncGenerator<VerifyEvent> {
+  const prefix = withoutSuffix(baseName(path), ".cpb") ?? "";
+  const beside = await files.list(parentPath(path)).catch((error: unknown) => {
+    if (isCairnError(error)) return []; // a store that has no directories
+    throw error;
+  });
+  for (const { path: other, kind } of beside) {
+    if (kind !== "file" || !isPartName(prefix, baseName(other)) || known.has(other)) continue;
+    yield finding("warning", "ignored-file", `not read: ${path} does not name it`, { file: other });
   }
 }
 
@@ -86,7 +136,10 @@ const METADATA_CODES: readonly string[] = ["chunk-metadata", "unsupported-versio
 interface OpenedChunks {
   readonly file?: ChunkedFile;
   readonly schema: DescMessage;
-  readonly describe: DescribeRecords;
+  /** Where the chunks belong, as far as that can be told. */
+  readonly named: ReadonlyMap<number, readonly string[]>;
+  /** Says what the records of a file are, by its name in the metadata; the file itself is "". */
+  readonly describe: (name: string) => DescribeRecords;
   /** Why the metadata cannot be read. */
   readonly error?: CairnError;
 }
@@ -94,25 +147,30 @@ interface OpenedChunks {
 /** Opens the metadata as far as that can be done, to say what the chunks are. */
 async function openChunks(files: FileStore, source: ByteSource, paths: ModelPaths): Promise<OpenedChunks> {
   try {
-    const file = await ChunkedFile.open(source, { scratch: (size) => files.scratch(size) });
+    const scratch = (size?: number) => files.scratch(size);
+    const file = await ChunkedFile.open(source, { scratch, openRelated: openRelatedTo(files, source.name) });
     const { message } = file.metadata;
     const isSavedModel = paths.directory !== undefined || /(^|\/)saved_model\.cpb$/.test(paths.protoPath);
     const schema = isSavedModel ? SavedModelSchema : await inferRootSchema(file, message).catch(() => SavedModelSchema);
-    return { file, schema, describe: describeChunks(file, schema) };
+    // What is wrong with the tree shows itself when all is merged.
+    const named = await chunkPaths(file, MessageRules.of(schema)).catch((error: unknown) => {
+      if (isCairnError(error)) return new Map<number, string[]>();
+      throw error;
+    });
+    return { file, schema, named, describe: (name) => describeChunks(file, named, name) };
   } catch (error) {
     if (!isCairnError(error)) throw error;
-    return { error, schema: SavedModelSchema, describe: () => undefined };
+    return { error, schema: SavedModelSchema, named: new Map(), describe: () => () => undefined };
   }
 }
 
-/** Says which parts of the message lie in a range of record positions. */
-function describeChunks(file: ChunkedFile, schema: DescMessage): DescribeRecords {
-  const paths = chunkPaths(file.metadata.message, MessageRules.of(schema));
+/** Says which parts of the message lie in a range of record positions of a file. */
+function describeChunks(file: ChunkedFile, named: OpenedChunks["named"], name: string): DescribeRecords {
   const chunks = file.metadata.chunks.map(({ offset, cairnFile }, index) => ({
-    position: cairnFile === "" ? Number(offset) : -1,
-    path: paths.get(index)?.[0] ?? `chunk ${index}`,
+    position: cairnFile === name ? Number(offset) : -1,
+    path: named.get(index)?.[0] ?? `chunk ${index}`,
   }));
-  chunks.push({ position: file.metadataRecord.position, path: "ChunkMetadata" });
+  if (name === "") chunks.push({ position: file.metadataRecord.position, path: "ChunkMetadata" });
   return (begin, end) => {
     const inside = chunks
       .filter(({ position }) => position >= begin && position < end)
@@ -125,12 +183,10 @@ function describeChunks(file: ChunkedFile, schema: DescMessage): DescribeRecords
 
 /** Checks each chunk of the metadata by itself, and then that all can be merged. */
 async function* verifyMetadata(
-  file: ChunkedFile,
-  schema: DescMessage,
+  { file, schema, named }: OpenedChunks & { readonly file: ChunkedFile },
   isDamaged: boolean,
 ): AsyncGenerator<VerifyEvent> {
   const { metadata, name } = file;
-  const named = chunkPaths(metadata.message, MessageRules.of(schema));
   let bad = 0;
   try {
     for (const [index, info] of metadata.chunks.entries()) {
