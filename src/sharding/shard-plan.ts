@@ -30,4 +30,6 @@ export interface ShardPlan {
   readonly shards: readonly PlannedShard[];
   /** What somebody should know: a shard over its size, a dtype that was kept whole. */
   readonly warnings: readonly string[];
+  /** Microseconds that the callback took over all tasks; absent when the plan is not that of a callback. */
+  readonly callbackDurationUs?: number | undefined;
 }
