@@ -34,6 +34,8 @@ export interface RecordOptions {
    * sure in any case.
    */
   readonly streaming?: boolean | undefined;
+  /** Called before bytes of the record are read. */
+  readonly onRead?: (() => void) | undefined;
 }
 
 /** A chunk in the cache of a reader. */
@@ -298,6 +300,7 @@ class CachedRecord implements RiegeliRecord {
   }
 
   private async bytes(): Promise<ByteSource> {
+    this.options.onRead?.();
     return recordOf(await this.reader.decoded(this.chunk, this.options), this.index);
   }
 }

@@ -94,8 +94,9 @@ export class ChunkedFile implements ChunkProvider {
     const reader = await this.readerOf(info);
     const offset = Number(info.offset);
     try {
-      const record = await reader.record(offset, { streaming });
-      if (streaming) this.streamed.set(record, reader);
+      if (!streaming) return await reader.record(offset);
+      const onRead = () => this.streamed.set(record, reader);
+      const record: RiegeliRecord = await reader.record(offset, { streaming, onRead });
       return record;
     } catch (cause) {
       if (!(cause instanceof CairnError) || cause.code !== "no-such-record") throw cause;
@@ -128,8 +129,8 @@ export class ChunkedFile implements ChunkProvider {
   }
 
   /**
-   * Makes sure that every chunk that was given out as a stream matches its hash; for those that were read in order that
-   * is known already.
+   * Makes sure that every chunk of which bytes were read as a stream matches its hash; for those that were read in order
+   * that is known already.
    */
   async verifyUsed(): Promise<void> {
     for (const [record, reader] of this.streamed) await reader.verifyRecord(record);
