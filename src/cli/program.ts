@@ -1,4 +1,5 @@
 import { Command } from "commander";
+import { checkpointsCommand } from "./commands/checkpoints.js";
 import { completionCommand } from "./commands/completion.js";
 import { diffCommand } from "./commands/diff.js";
 import { getCommand } from "./commands/get.js";
@@ -24,6 +25,7 @@ export function makeProgram(version: string): Command {
     mergeCommand(),
     verifyCommand(),
     diffCommand(),
+    checkpointsCommand(),
     completionCommand(program),
   ];
   for (const command of commands) {

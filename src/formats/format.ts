@@ -3,9 +3,10 @@ import type { ShardPlan } from "../sharding/shard-plan.js";
 import type { DType } from "../tensor/dtype.js";
 import type { Shape } from "../tensor/shape.js";
 import type { TensorSource } from "../tensor/tensor-source.js";
+import type { VersionedDirectory } from "./versioned-directory.js";
 
-/** What kind of thing a path holds; one for each folder of `formats/`. */
-export type FormatId = "saved-model" | "riegeli" | "checkpoint" | "elasticdl" | "safetensors";
+/** What kind of thing a path holds: one for each folder of `formats/`, or one of a program's own. */
+export type FormatId = "saved-model" | "riegeli" | "checkpoint" | "elasticdl" | "safetensors" | (string & {});
 
 /** A path that a format knows, and how. */
 export interface Detection {
@@ -82,6 +83,8 @@ export interface WriteOptions extends VerifyOptions {
   readonly overwrite?: boolean | undefined;
   /** Texts that the files carry along, where the format has room for such; see `TensorSource.metadata`. */
   readonly metadata?: Readonly<Record<string, string>> | undefined;
+  /** Of training checkpoints: for how many parameter servers, and how the files are called. */
+  readonly training?: { readonly psNum?: number | undefined; readonly layout?: "design" | "elasticdl" | undefined };
 }
 
 /** A format of files, as a plug: detection, a look inside, a check, and the tensors. An absent method is an absent ability. */
@@ -95,6 +98,10 @@ export interface Format {
   verify(detection: Detection, options?: VerifyOptions): AsyncIterable<VerifyEvent>;
   /** Opens its tensors. */
   openTensors?(detection: Detection): Promise<TensorSource>;
+  /** Opens a directory that keeps several states; undefined when it is none. */
+  openVersions?(detection: Detection): Promise<VersionedDirectory | undefined>;
+  /** Whether it stores the ids of embedding tables; for others they are a tensor of their own. */
+  readonly keepsIds?: boolean;
   /** Whether an output path is named as files of this format are: `model.safetensors`. Absent: no name tells. */
   ownsName?(path: string): boolean;
   /** Why it cannot hold a tensor, or undefined when it can. Absent: it holds all. */

@@ -1,12 +1,13 @@
 import type { FileStore } from "../bytes/file-store.js";
 import { isCairnError, NotFoundError, UnsupportedError } from "../errors.js";
+import { elasticdlFormat } from "./elasticdl/index.js";
 import type { Detection, Format } from "./format.js";
 import { riegeliFormat } from "./riegeli/index.js";
 import { safetensorsFormat } from "./safetensors/index.js";
 import { savedModelFormat } from "./saved-model/index.js";
 
 /** All formats, in the order in which a path is offered to them: those that know their files surely come first. */
-export const FORMATS: readonly Format[] = [riegeliFormat, safetensorsFormat, savedModelFormat];
+export const FORMATS: readonly Format[] = [riegeliFormat, safetensorsFormat, elasticdlFormat, savedModelFormat];
 
 /** A path, and the format that knows it. */
 export interface Detected {
@@ -18,8 +19,12 @@ export interface Detected {
  * Finds the format of a path from what is there.
  * @throws {@link NotFoundError} (`not-found`), {@link UnsupportedError} (`unknown-format`)
  */
-export async function detectFormat(files: FileStore, path: string): Promise<Detected> {
-  for (const format of FORMATS) {
+export async function detectFormat(
+  files: FileStore,
+  path: string,
+  formats: readonly Format[] = FORMATS,
+): Promise<Detected> {
+  for (const format of formats) {
     const detection = await format.detect(files, path);
     if (detection !== undefined) return { format, detection };
   }
@@ -33,6 +38,6 @@ export async function detectFormat(files: FileStore, path: string): Promise<Dete
   }
   throw new UnsupportedError("unknown-format", "nothing here that cairn knows", {
     file: path,
-    hint: "cairn reads SavedModel directories, .pb, .cpb and .pbtxt protos, safetensors, and Riegeli/records files.",
+    hint: "cairn reads SavedModel directories, .pb, .cpb and .pbtxt protos, safetensors, training checkpoints, and Riegeli/records files.",
   });
 }

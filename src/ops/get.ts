@@ -1,6 +1,7 @@
 import type { ByteSource } from "../bytes/byte-source.js";
 import { joinSources } from "../bytes/joined-source.js";
 import { MemorySource } from "../bytes/memory-source.js";
+import { UsageError } from "../errors.js";
 import { encodeNpyHeader } from "../tensor/npy.js";
 import { parseRegion, regionShape } from "../tensor/region.js";
 import type { Shape } from "../tensor/shape.js";
@@ -24,6 +25,29 @@ export async function getTensor(source: TensorSource, key: string, region?: stri
   if (region === undefined) return { info, shape: info.shape, data: await source.data(key) };
   const parsed = parseRegion(region, info.shape);
   return { info, shape: regionShape(parsed), data: await source.data(key, parsed) };
+}
+
+/**
+ * Rows of an embedding table, in the order of `ids`: numbers with commas between.
+ * @throws NotFoundError (`no-such-key`, `no-such-id`), {@link UsageError} (`usage`) for ids that are no 64-bit numbers
+ */
+export async function getRows(source: TensorSource, key: string, ids: string): Promise<GottenTensor> {
+  const info = await source.info(key);
+  if (source.rows === undefined || info.embedding === undefined) {
+    throw new UsageError("usage", `"${key}" is no embedding table and has no ids`, {
+      hint: "Take a part with --region.",
+    });
+  }
+  const wanted = BigInt64Array.from(ids.split(","), (text) => parseId(text.trim()));
+  return { info, shape: [wanted.length, ...info.shape.slice(1)], data: await source.rows(key, wanted) };
+}
+
+function parseId(text: string): bigint {
+  const id = /^-?\d{1,19}$/.test(text) ? BigInt(text) : undefined;
+  if (id !== undefined && BigInt.asIntN(64, id) === id) return id;
+  throw new UsageError("usage", `"${text}" is no id`, {
+    hint: "Ids are 64-bit numbers with commas between: --ids 5,17.",
+  });
 }
 
 /** A tensor as a `.npy` file. @throws UnsupportedError (`unsupported-dtype`) */

@@ -1,13 +1,16 @@
 import { Command, Option } from "commander";
 import type { GottenTensor } from "../../ops/get.js";
+import type { TensorInfo, TensorSource } from "../../tensor/tensor-source.js";
 import { runCommand } from "../run.js";
 import type { CommonOptions, Terminal } from "../terminal.js";
 
 interface GetOptions extends CommonOptions {
   readonly region?: string;
+  readonly ids?: string;
   readonly output?: string;
   readonly as?: "npy" | "raw" | "text";
   readonly force?: boolean;
+  readonly verify?: boolean;
 }
 
 /** `cairn get PATH KEY`, also `cairn cat PATH KEY` */
@@ -21,6 +24,7 @@ export function getCommand(): Command {
     .argument("<path>", "SavedModel directory, .pb, .cpb or .pbtxt file")
     .argument("<key>", 'the tensor\'s key, as "cairn tensors" lists it')
     .option("--region <ranges>", "a part, as in Python: 0:10,: or -5:")
+    .option("--ids <list>", "rows of an embedding table by their ids: 5,17")
     .option("-o, --output <file>", ".npy file, .txt file, or raw bytes under any other name; - for standard output")
     .addOption(
       new Option("--as <form>", "form of the output, when the name of the file does not tell").choices([
@@ -30,6 +34,7 @@ export function getCommand(): Command {
       ]),
     )
     .option("--force", "replace an existing output")
+    .option("--verify", "check the whole tensor however large, when only a part of it is read")
     .addHelpText(
       "after",
       "\nExamples:\n  cairn get my_model embedding/Const\n  cairn get my_model embedding/Const --region 0:10,: -o rows.npy\n  cairn get my_model embedding/Const --as raw -o - | xxd | head",
@@ -41,14 +46,21 @@ export function getCommand(): Command {
 
 async function run(path: string, key: string, options: GetOptions, terminal: Terminal): Promise<void> {
   const { openTensors } = await import("../../ops/tensors.js");
-  const { getTensor } = await import("../../ops/get.js");
+  const { getRows, getTensor } = await import("../../ops/get.js");
+  const { UsageError } = await import("../../errors.js");
+  if (options.ids !== undefined && options.region !== undefined) {
+    throw new UsageError("usage", "--ids and --region together");
+  }
   const { filesFor } = await import("../files.js");
   const { detection, tensors } = await openTensors(filesFor(path), path);
   try {
     for (const note of detection.notes) terminal.note(note);
-    const tensor = await getTensor(tensors, key, options.region);
+    const { ids } = options;
+    const tensor = await (ids === undefined ? getTensor(tensors, key, options.region) : getRows(tensors, key, ids));
     const { info, shape } = tensor;
-    const facts = { key, dtype: info.dtype, shape, byteLength: tensor.data.size };
+    const isPart = options.output === undefined || options.region !== undefined || ids !== undefined;
+    const verified = !isPart || (await verifyPart(tensors, info, options, terminal));
+    const facts = { key, dtype: info.dtype, shape, byteLength: tensor.data.size, ids: ids?.split(","), verified };
     if (options.output === undefined && !(options.json && options.as === undefined)) {
       const { formatTensor } = await import("../../tensor/format-tensor.js");
       terminal.print(await formatTensor({ dtype: info.dtype, shape, data: tensor.data }, true));
@@ -59,11 +71,31 @@ async function run(path: string, key: string, options: GetOptions, terminal: Ter
       terminal.json(facts);
       return;
     }
-    await writeTensor(tensor, options.output, options, terminal, () => tensors.verify());
+    await writeTensor(tensor, options.output, options, terminal, async () => {
+      if (!isPart) await tensors.verify();
+    });
     if (options.output !== "-") terminal.json({ ...facts, output: options.output });
   } finally {
     await tensors.close();
   }
+}
+
+/** Checks the tensor that a part is read of, or says that it was not checked. */
+async function verifyPart(
+  tensors: TensorSource,
+  info: TensorInfo,
+  { verify }: GetOptions,
+  terminal: Terminal,
+): Promise<boolean> {
+  const { checkPart } = await import("../../ops/check-part.js");
+  const { formatBytes } = await import("../../formats/text.js");
+  const progress = verify ? terminal.progress("verify", info.byteLength) : undefined;
+  const verified = await checkPart(tensors, info, { always: verify, signal: terminal.signal, onBytes: progress?.add });
+  if (!verified) {
+    const size = formatBytes(info.byteLength);
+    terminal.note(`this part was not checked: the tensor has ${size}, which --verify reads and checks`);
+  }
+  return verified;
 }
 
 async function writeTensor(
@@ -87,7 +119,7 @@ async function writeTensor(
   try {
     const progress = terminal.progress("read", source.size);
     await copySource(source, sink, { onBytes: progress.add, signal: terminal.signal });
-    if (options.region === undefined) await verify();
+    await verify();
     await sink.close();
   } catch (error) {
     await sink.abort();

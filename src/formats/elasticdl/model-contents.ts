@@ -13,6 +13,8 @@ export interface StoredTensor {
 /** A dense variable, and what an optimizer keeps beside it, by the optimizer's words. */
 export interface DenseVariable extends StoredTensor {
   readonly name: string;
+  /** The name of the file that it stands in. */
+  readonly shard?: string | undefined;
   readonly slots: ReadonlyMap<string, StoredTensor>;
 }
 

@@ -16,8 +16,8 @@ export const STATE = 10003;
 /** The field that ends every shard that cairn wrote. */
 export const CHECKSUMS = 10004;
 
-/** Tags of length-delimited fields 10001 and 10004. */
-const HEADER_TAG = [0x8a, 0xf1, 0x04];
+/** The tag of the header, a length-delimited field: the first bytes of every shard that cairn wrote. */
+export const HEADER_TAG: readonly number[] = [0x8a, 0xf1, 0x04];
 const CHECKSUMS_TAG = [0xa2, 0xf1, 0x04];
 
 /*

@@ -1,5 +1,6 @@
 import type { ByteSource } from "../../bytes/byte-source.js";
 import type { FileStore } from "../../bytes/file-store.js";
+import { baseName } from "../../bytes/path.js";
 import { CorruptionError } from "../../errors.js";
 import { type DType, elementBytes } from "../../tensor/dtype.js";
 import { IdReader } from "./id-codec.js";
@@ -107,7 +108,12 @@ function joinDense(shards: readonly ShardFile[]): DenseVariable[] {
   for (const shard of shards) {
     const slots = slotsOf(shard, false);
     for (const [name, entry] of shard.catalog.dense) {
-      joined.set(name, { name, ...stored(shard, entry), slots: storedSlots(shard, slots.get(name)) });
+      joined.set(name, {
+        name,
+        shard: baseName(shard.path),
+        ...stored(shard, entry),
+        slots: storedSlots(shard, slots.get(name)),
+      });
     }
   }
   return [...joined.values()];
