@@ -1,10 +1,10 @@
+import { encodeObjectGraph, type ObjectGraph } from "../proto/object-graph.js";
 import type { LazyTensor } from "../tensor/lazy-tensor.js";
 import { stringTensor } from "../tensor/memory-tensor.js";
 import { sourceOf } from "./adapters.js";
 import { placeOf } from "./devices.js";
 import { walkObjects } from "./live-graph.js";
-import { encodeObjectGraph, type ObjectGraph } from "./object-graph.js";
-import { OBJECT_GRAPH_KEY, tensorKey } from "./object-path.js";
+import { keyText, OBJECT_GRAPH_KEY, tensorKey } from "./object-path.js";
 
 import type { TensorSnapshot, Trackable, TrackedTensor } from "./trackable.js";
 
@@ -34,7 +34,7 @@ export async function gatherTensors(root: Trackable, device: string): Promise<Ga
     const place = placeOf(owner) ?? (slotOf && placeOf(sourceOf(slotOf))) ?? device;
     const keyed = tensors.map((tensor) => ({ tensor, key: tensorKey(path, tensor.name) }));
     for (const { tensor, key } of keyed) {
-      wanted.push({ key, device: tensor.device ?? place, owner, tensor });
+      wanted.push({ key: keyText(key), device: tensor.device ?? place, owner, tensor });
     }
     const listed = keyed.filter(({ tensor }) => !tensor.isUnlisted);
     const attributes = listed.map(({ tensor, key }) => ({

@@ -36,22 +36,20 @@ export class LoadStatus {
         ({ object, tensors }) =>
           tensors.some((tensor) => !tensor.isUnlisted) && !this.restoration.isFilled(object, tensors),
       )
-      .map(({ path }) => path);
+      .map(({ path }) => path)
+      .filter((path) => path !== "save_counter");
   }
 
   /**
    * Makes sure that every value of the checkpoint has found its object, and every object its values. A `save_counter`
-   * that the program has not is let pass.
+   * that only one of them has is let pass.
    * @throws {@link UsageError} (`not-consumed`)
    */
   assertConsumed(): this {
     this.assertExistingObjectsMatched();
     const keys = this.unmatchedKeys.filter((key) => !key.startsWith("save_counter/"));
     if (keys.length > 0) this.fail("values of the checkpoint have no object", keys);
-    const { graph, bound } = this.restoration;
-    const savers = graph.flatMap(({ registeredSaver }, id) =>
-      registeredSaver && !bound.has(id) ? [registeredSaver.objectName] : [],
-    );
+    const savers = this.restoration.graph.flatMap(({ registeredSaver }) => registeredSaver?.objectName ?? []);
     if (savers.length > 0) this.fail("objects of the checkpoint were written by a saver of their own", savers);
     return this;
   }

@@ -1,3 +1,5 @@
+import { decodeKey, isHexKey } from "../tensor/key.js";
+
 /** What stands between the path of an object and the name of one of its tensors. Source: tensorflow/python/trackable/trackable_utils.py. */
 const ATTRIBUTES = ".ATTRIBUTES";
 /** What stands between the path of a variable and that of the optimizer whose slot is meant. Same source. */
@@ -30,4 +32,9 @@ export function tensorKey(path: string, name: string): string {
 /** The path of the slot variable that an optimizer keeps for a variable. */
 export function slotPath(variablePath: string, optimizerPath: string, slotName: string): string {
   return `${variablePath}/${OPTIMIZER_SLOT}/${optimizerPath}/${escapeLocalName(slotName)}`;
+}
+
+/** A key as readers and writers of checkpoints are given it: one that would look like hex stands in hex. */
+export function keyText(key: string): string {
+  return isHexKey(key) ? decodeKey(new TextEncoder().encode(key)) : key;
 }

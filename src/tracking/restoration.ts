@@ -1,16 +1,18 @@
 import { CorruptionError, isCairnError, UsageError } from "../errors.js";
+import { type ObjectGraph, type ObjectNode, shortestPaths } from "../proto/object-graph.js";
 import type { DType } from "../tensor/dtype.js";
 import { formatShape, type Shape } from "../tensor/shape.js";
 import type { TensorSource } from "../tensor/tensor-source.js";
 import { type LiveGraph, type LiveNode, walkObjects } from "./live-graph.js";
-import { type ObjectGraph, type ObjectNode, shortestPaths } from "./object-graph.js";
-import { objectPath, tensorKey } from "./object-path.js";
+import { keyText, objectPath, tensorKey } from "./object-path.js";
 import type { TensorValue, Trackable, TrackedTensor } from "./trackable.js";
 
 /** The tensors of an opened checkpoint. */
 export interface CheckpointTensors extends TensorSource {
   /** What errors print. */
   readonly path: string;
+  /** Several tensors at once, in any order; absent where one at a time is as good. */
+  readAll?(keys: ReadonlySet<string>): AsyncIterable<{ readonly key: string; readonly value: TensorValue }>;
 }
 
 /** A tensor of the program and the stored one that it takes. */
@@ -132,7 +134,7 @@ export class Restoration {
           ? await this.unlistedKey(id, tensor)
           : attributes.find(({ name }) => name === tensor.name)?.checkpointKey;
         if (key === undefined) continue;
-        assignments.push({ tensor, key });
+        assignments.push({ tensor, key: keyText(key) });
         filled.push(`${id} ${tensor.name}`);
       }
       for (const { name, checkpointKey } of attributes) {
@@ -141,8 +143,8 @@ export class Restoration {
     }
     for (const assignment of assignments) await this.check(assignment);
     const applies: (() => void)[] = [];
-    for (const { tensor, key } of assignments) applies.push(await tensor.prepare(await this.read(key)));
-    await this.tensors.verify();
+    const values = await this.readAll(new Set(assignments.map(({ key }) => key)));
+    for (const { tensor, key } of assignments) applies.push(await tensor.prepare(values.get(key) as TensorValue));
     for (const apply of applies) apply();
     for (const name of filled) this.filled.add(name);
     this.unusedKeys.push(...unused);
@@ -152,7 +154,7 @@ export class Restoration {
   private async unlistedKey(id: number, tensor: TrackedTensor): Promise<string | undefined> {
     const key = tensorKey(this.paths[id] as string, tensor.name);
     try {
-      await this.tensors.info(key);
+      await this.tensors.info(keyText(key));
       return key;
     } catch (error) {
       if (isCairnError(error, "no-such-key")) return undefined;
@@ -182,10 +184,21 @@ export class Restoration {
     }
   }
 
-  private async read(key: string): Promise<TensorValue> {
-    const { dtype, shape } = await this.tensors.info(key);
-    const data = await this.tensors.data(key);
-    return { dtype, shape, bytes: await data.read(0, data.size) };
+  /** Reads and verifies tensors. */
+  private async readAll(keys: ReadonlySet<string>): Promise<ReadonlyMap<string, TensorValue>> {
+    const { tensors } = this;
+    const values = new Map<string, TensorValue>();
+    if (tensors.readAll !== undefined) {
+      for await (const { key, value } of tensors.readAll(keys)) values.set(key, value);
+      return values;
+    }
+    for (const key of keys) {
+      const { dtype, shape } = await tensors.info(key);
+      const data = await tensors.data(key);
+      values.set(key, { dtype, shape, bytes: await data.read(0, data.size) });
+    }
+    await tensors.verify();
+    return values;
   }
 }
 

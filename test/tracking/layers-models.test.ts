@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from "vitest";
-import type { ObjectGraph } from "../../src/tracking/object-graph.js";
+import type { ObjectGraph } from "../../src/proto/object-graph.js";
 import { MemoryCheckpoint } from "./memory-checkpoint.js";
 import { layers, tf } from "./tfjs-models.js";
 

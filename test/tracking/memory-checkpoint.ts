@@ -1,10 +1,10 @@
 import { MemorySource } from "../../src/bytes/memory-source.js";
 import { NotFoundError } from "../../src/errors.js";
+import { decodeObjectGraph, type ObjectGraph } from "../../src/proto/object-graph.js";
 import type { TensorInfo } from "../../src/tensor/tensor-source.js";
 import { LOCAL_DEVICE } from "../../src/tracking/devices.js";
 import { gatherTensors } from "../../src/tracking/gather.js";
 import { LoadStatus } from "../../src/tracking/load-status.js";
-import { decodeObjectGraph, type ObjectGraph } from "../../src/tracking/object-graph.js";
 import { OBJECT_GRAPH_KEY } from "../../src/tracking/object-path.js";
 import { type CheckpointTensors, Restoration } from "../../src/tracking/restoration.js";
 import { CheckpointRoot } from "../../src/tracking/root.js";

@@ -81,11 +81,11 @@ export async function makeTensor({ dtype, shape, bytes }: TensorValue): Promise<
   const tf = await import("@tensorflow/tfjs-core");
   const dimensions = [...shape];
   if (dtype === "string") return tf.tensor(decodeStrings(bytes, "strings") as never, dimensions, "string");
-  if (dtype === "bool") return tf.tensor(bytes.slice(), dimensions, "bool");
-  // The engine keeps the array as it is: it must be its own, and aligned.
-  const { buffer } = bytes.slice();
-  if (dtype === "int32") return tf.tensor(new Int32Array(buffer), dimensions, "int32");
-  const floats = new Float32Array(buffer);
+  if (dtype === "bool") return tf.tensor(bytes, dimensions, "bool");
+  // The engine keeps the array as it is. Nothing changes what was read, so it may be a part of a larger one.
+  const { buffer, byteOffset, length } = bytes.byteOffset % 4 === 0 ? bytes : bytes.slice();
+  if (dtype === "int32") return tf.tensor(new Int32Array(buffer, byteOffset, length / 4), dimensions, "int32");
+  const floats = new Float32Array(buffer, byteOffset, length / 4);
   if (dtype === "float32") return tf.tensor(floats, dimensions, "float32");
   return tf.tidy(() => {
     const part = (first: number) => floats.filter((_, i) => i % 2 === first);
