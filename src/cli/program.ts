@@ -1,6 +1,7 @@
 import { Command } from "commander";
 import { checkpointsCommand } from "./commands/checkpoints.js";
 import { completionCommand } from "./commands/completion.js";
+import { convertCommand } from "./commands/convert.js";
 import { diffCommand } from "./commands/diff.js";
 import { getCommand } from "./commands/get.js";
 import { inspectCommand } from "./commands/inspect.js";
@@ -25,6 +26,7 @@ export function makeProgram(version: string): Command {
     mergeCommand(),
     verifyCommand(),
     diffCommand(),
+    convertCommand(),
     checkpointsCommand(),
     completionCommand(program),
   ];

@@ -1,6 +1,7 @@
 import type { FileStore } from "../bytes/file-store.js";
 import type { ShardPlan } from "../sharding/shard-plan.js";
 import type { DType } from "../tensor/dtype.js";
+import type { LazyTensor } from "../tensor/lazy-tensor.js";
 import type { Shape } from "../tensor/shape.js";
 import type { TensorSource } from "../tensor/tensor-source.js";
 import type { VersionedDirectory } from "./versioned-directory.js";
@@ -100,6 +101,15 @@ export interface Format {
   openTensors?(detection: Detection): Promise<TensorSource>;
   /** Opens a directory that keeps several states; undefined when it is none. */
   openVersions?(detection: Detection): Promise<VersionedDirectory | undefined>;
+  /**
+   * How tensors are arranged in files under `path` when no callback says it, with shards of at most `maxShardSize` bytes
+   * where that is given. Absent: all in one shard, or cut by the size.
+   */
+  planTensors?(
+    path: string,
+    tensors: Iterable<readonly [key: string, tensor: LazyTensor]>,
+    maxShardSize?: number,
+  ): ShardPlan;
   /** Whether it stores the ids of embedding tables; for others they are a tensor of their own. */
   readonly keepsIds?: boolean;
   /** Whether an output path is named as files of this format are: `model.safetensors`. Absent: no name tells. */

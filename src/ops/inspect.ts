@@ -1,5 +1,5 @@
 import type { FileStore } from "../bytes/file-store.js";
-import type { ByteRange, Detection, Fact, Outline, OutlineNode } from "../formats/format.js";
+import type { ByteRange, Detection, Fact, Format, Outline, OutlineNode } from "../formats/format.js";
 import { detectFormat } from "../formats/registry.js";
 
 /** What {@link inspect} gives. Close the outline in the end. */
@@ -11,8 +11,8 @@ export interface Inspection extends Outline {
  * Looks into whatever a path holds.
  * @throws NotFoundError (`not-found`), UnsupportedError (`unknown-format`), and what damaged files give
  */
-export async function inspect(files: FileStore, path: string): Promise<Inspection> {
-  const { format, detection } = await detectFormat(files, path);
+export async function inspect(files: FileStore, path: string, formats?: readonly Format[]): Promise<Inspection> {
+  const { format, detection } = await detectFormat(files, path, formats);
   return { detection, ...(await format.outline(detection)) };
 }
 

@@ -1,7 +1,7 @@
 import type { FileStore } from "../bytes/file-store.js";
 import { sha256Of } from "../codecs/sha256.js";
 import { UnsupportedError } from "../errors.js";
-import type { Detection } from "../formats/format.js";
+import type { Detection, Format } from "../formats/format.js";
 import { detectFormat } from "../formats/registry.js";
 import type { TensorInfo, TensorSource } from "../tensor/tensor-source.js";
 
@@ -15,8 +15,8 @@ export interface OpenTensors {
  * Opens the tensors of whatever a path holds.
  * @throws NotFoundError (`not-found`), UnsupportedError (`unknown-format`, `unsupported-operation`)
  */
-export async function openTensors(files: FileStore, path: string): Promise<OpenTensors> {
-  const { format, detection } = await detectFormat(files, path);
+export async function openTensors(files: FileStore, path: string, formats?: readonly Format[]): Promise<OpenTensors> {
+  const { format, detection } = await detectFormat(files, path, formats);
   if (format.openTensors === undefined) {
     throw new UnsupportedError("unsupported-operation", `a ${detection.description} has no tensors`, { file: path });
   }

@@ -1,5 +1,5 @@
 import type { FileStore } from "../bytes/file-store.js";
-import type { Finding, VerifyEvent, VerifyOptions } from "../formats/format.js";
+import type { Finding, Format, VerifyEvent, VerifyOptions } from "../formats/format.js";
 import { detectFormat } from "../formats/registry.js";
 
 /** A part that was found good. */
@@ -19,6 +19,8 @@ export interface VerifyReport {
 
 /** Options of {@link verify}. */
 export interface VerifyReportOptions extends VerifyOptions {
+  /** Formats to try instead of all that cairn has. */
+  readonly formats?: readonly Format[] | undefined;
   /** Called with what is found, as it is found. */
   readonly onEvent?: ((event: VerifyEvent) => void) | undefined;
 }
@@ -28,7 +30,7 @@ export interface VerifyReportOptions extends VerifyOptions {
  * @throws NotFoundError (`not-found`), UnsupportedError (`unknown-format`)
  */
 export async function verify(files: FileStore, path: string, options: VerifyReportOptions = {}): Promise<VerifyReport> {
-  const { format, detection } = await detectFormat(files, path);
+  const { format, detection } = await detectFormat(files, path, options.formats);
   const findings: Finding[] = [];
   const good: GoodPart[] = [];
   for await (const event of format.verify(detection, options)) {

@@ -9,6 +9,8 @@ import type { TensorInfo, TensorSource } from "../../src/tensor/tensor-source.js
 /** A tensor of a {@link MemoryTensors}. */
 export interface MemoryTensor extends Omit<TensorInfo, "key" | "byteLength"> {
   readonly bytes: Uint8Array;
+  /** Of an embedding table. */
+  readonly ids?: readonly bigint[];
 }
 
 /** Tensors in memory, as a source. */
@@ -24,7 +26,7 @@ export class MemoryTensors implements TensorSource {
   }
 
   async info(key: string): Promise<TensorInfo> {
-    const { bytes, ...info } = this.get(key);
+    const { bytes, ids: _, ...info } = this.get(key);
     return { ...info, key, byteLength: bytes.length };
   }
 
@@ -32,6 +34,10 @@ export class MemoryTensors implements TensorSource {
     const { bytes, dtype, shape } = this.get(key);
     const source = new MemorySource(bytes, key);
     return region === undefined ? source : regionSource(source, shape, elementBytes(dtype), region);
+  }
+
+  async ids(key: string): Promise<BigInt64Array> {
+    return BigInt64Array.from(this.get(key).ids ?? []);
   }
 
   async verify(): Promise<void> {}

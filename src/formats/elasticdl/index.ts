@@ -22,6 +22,7 @@ const DESCRIPTIONS: Readonly<Record<Located["kind"], string>> = {
 /** ElasticDL's training checkpoints: checkpoint directories, version directories, and single shards. */
 export const elasticdlFormat: Format = {
   id: "elasticdl",
+  keepsIds: true,
 
   async detect(files: FileStore, path: string): Promise<Detection | undefined> {
     const located = await locate(files, path);

@@ -3,9 +3,11 @@ import type { ShardPlan } from "../../sharding/shard-plan.js";
 import type { TensorSource } from "../../tensor/tensor-source.js";
 import type { Detection, Format, Outline, VerifyEvent, VerifyOptions, WriteOptions } from "../format.js";
 import { formatCount } from "../text.js";
+import { alignmentRank } from "./dtypes.js";
 import { findSafetensors, type SafetensorsPaths } from "./locate.js";
 import { SafetensorsModel } from "./model.js";
 import { outlineSafetensors } from "./outline.js";
+import { planSafetensors } from "./plan.js";
 import { verifySafetensors } from "./verify.js";
 import { writeSafetensors } from "./write.js";
 
@@ -35,6 +37,19 @@ export const safetensorsFormat: Format = {
 
   openTensors({ files, path }: Detection): Promise<TensorSource> {
     return SafetensorsModel.open(files, path);
+  },
+
+  ownsName(path: string): boolean {
+    return path.endsWith(".safetensors");
+  },
+
+  refuses({ dtype }): string | undefined {
+    return alignmentRank(dtype) < 0 ? `safetensors has no name for ${dtype}` : undefined;
+  },
+
+  planTensors(path, tensors, maxShardSize): ShardPlan {
+    const isOneFile = path.endsWith(".safetensors") && maxShardSize === undefined;
+    return planSafetensors(tensors, isOneFile ? Number.POSITIVE_INFINITY : maxShardSize);
   },
 
   writeTensors(files: FileStore, path: string, plan: ShardPlan, options?: WriteOptions): Promise<void> {

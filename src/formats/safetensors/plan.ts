@@ -41,5 +41,8 @@ export function planSafetensors(
   }
   if (current.length > 0) shards.push(current);
   const planned = shards.map((slices): PlannedShard => ({ task: "", slices }));
-  return { description: `safetensors files of up to ${maxShardSize} bytes`, shards: planned, warnings };
+  const description = Number.isFinite(maxShardSize)
+    ? `safetensors files of up to ${maxShardSize} bytes`
+    : "one safetensors file";
+  return { description, shards: planned, warnings };
 }
