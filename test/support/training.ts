@@ -14,7 +14,7 @@ export function floats(values: ArrayLike<number>, shape: number[] = [values.leng
 
 /** The floats in bytes. */
 export function numbers(bytes: Uint8Array): number[] {
-  return Array.from(new Float32Array(bytes.slice().buffer));
+  return Array.from(new Float32Array(Uint8Array.from(bytes).buffer));
 }
 
 /** Numbers that look random and are the same each time. */
