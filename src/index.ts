@@ -31,9 +31,18 @@ export type {
   VerifyOptions,
 } from "./formats/format.js";
 export { type Detected, detectFormat } from "./formats/registry.js";
+export { CHECKED_TENSOR_BYTES, type CheckPartOptions, checkPart } from "./ops/check-part.js";
+export {
+  type Conversion,
+  type ConversionOptions,
+  type Place,
+  planConversion,
+  type SkippedTensor,
+} from "./ops/convert.js";
 export { type ChangedTensor, type DiffOptions, type DiffReport, diff } from "./ops/diff.js";
 export { type GottenTensor, getTensor, npySource } from "./ops/get.js";
 export { type Inspection, inspect, type OutlineJson, outlineToJson } from "./ops/inspect.js";
+export { parseRename, type RenameRule } from "./ops/rename.js";
 export { type ListedTensor, type ListOptions, listTensors, type OpenTensors, openTensors } from "./ops/tensors.js";
 export { type GoodPart, type VerifyReport, type VerifyReportOptions, verify } from "./ops/verify.js";
 export type { CompareOptions } from "./tensor/compare.js";

@@ -160,7 +160,7 @@ describe("cairn on training checkpoints", () => {
     const rows = await cairn("get", edge, key, "--ids", "-1,4");
     expect(rows.stdout.replace(/\s+/g, "")).toBe(`[[${[...all.slice(9, 12)]}],[${[...all.slice(15, 18)]}]]`);
     const asJson = await cairn("get", edge, key, "--ids", "4", "--json");
-    expect(JSON.parse(asJson.stdout)).toEqual({ key, dtype: "float32", shape: [1, 3], byteLength: 12, ids: ["4"] });
+    expect(JSON.parse(asJson.stdout)).toEqual({ key, dtype: "float32", shape: [1, 3], byteLength: 12, ids: ["4"], verified: true });
     expect(await cairn("get", edge, key, "--ids", "5")).toMatchObject({
       status: 3,
       stderr: expect.stringContaining("no row 5"),

@@ -12,7 +12,11 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { create, toBinary } from "@bufbuild/protobuf";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { GraphDefSchema } from "../../src/proto/gen/tensorflow/core/framework/graph_pb.js";
+import { TensorProtoSchema } from "../../src/proto/gen/tensorflow/core/framework/tensor_pb.js";
+import { DataType } from "../../src/proto/gen/tensorflow/core/framework/types_pb.js";
 import { fixturePath } from "../support/fixtures.js";
 
 const BIN = fileURLToPath(new URL("../../dist/bin/cairn.js", import.meta.url));
@@ -37,6 +41,21 @@ function cairn(...args: string[]): Run {
 }
 
 const json = (run: Run): unknown => JSON.parse(run.stdout);
+
+/** A GraphDef of one constant `w` of uint8 7s, one more than what is checked unasked. */
+function largeModel(): Uint8Array {
+  const size = 16 * 1024 * 1024 + 1;
+  const tensor = create(TensorProtoSchema, {
+    dtype: DataType.DT_UINT8,
+    tensorShape: { dim: [{ size: BigInt(size) }] },
+    tensorContent: new Uint8Array(size).fill(7),
+  });
+  const attr = {
+    dtype: { value: { case: "type", value: DataType.DT_UINT8 } },
+    value: { value: { case: "tensor", value: tensor } },
+  } as const;
+  return toBinary(GraphDefSchema, create(GraphDefSchema, { node: [{ name: "w", op: "Const", attr }] }));
+}
 
 describe("cairn", () => {
   it("shows help with examples for itself and for every command", () => {
@@ -274,6 +293,47 @@ describe("looking", () => {
       stderr: expect.stringContaining("cairn tensors"),
     });
     expect(cairn("get", "bigconst", "Const_2", "--region", "9999")).toMatchObject({ status: 2 });
+  });
+
+  it("get checks the tensor that a part is of, and says whether it has", () => {
+    for (const [name, at] of [
+      ["inside", 100_000],
+      ["outside", 160_000],
+    ] as const) {
+      expect(cairn("split", "bigconst", name, "--max-chunk-size", "130kB", "--compression", "none").status).toBe(0);
+      const region = ["get", name, "Const_2", "--region", "0:2000"];
+      expect(json(cairn(...region, "--json"))).toMatchObject({ verified: true });
+      const path = join(folder, name, "saved_model.cpb");
+      const bytes = readFileSync(path);
+      bytes[at] = (bytes[at] as number) ^ 1;
+      writeFileSync(path, bytes);
+      const failure = { status: 3, stdout: "", stderr: expect.stringContaining("chunk data hash") };
+      expect(cairn(...region)).toMatchObject(failure);
+      expect(cairn(...region, "-o", "region.bin")).toMatchObject(failure);
+      expect(cairn("get", name, "Const_2")).toMatchObject(failure);
+      expect(cairn("get", name, "Const_1", "--region", "0")).toMatchObject({ status: 0, stderr: "" });
+    }
+    expect(existsSync(join(folder, "region.bin"))).toBe(false);
+  });
+
+  it("get of a part of a large tensor says that it was not checked, and checks it with --verify", () => {
+    const bytes = largeModel();
+    writeFileSync(join(folder, "large.pb"), bytes);
+    expect(cairn("split", "large.pb", "large.cpb", "--max-chunk-size", "1MB", "--compression", "none").status).toBe(0);
+    const region = ["get", "large.cpb", "w", "--region", "0:4"];
+    const note = expect.stringContaining("was not checked");
+    expect(cairn(...region)).toMatchObject({ status: 0, stdout: "[7, 7, 7, 7]\n", stderr: note });
+    const unchecked = cairn(...region, "--json");
+    expect(unchecked.stderr).toEqual(note);
+    expect(json(unchecked)).toMatchObject({ verified: false });
+    expect(json(cairn(...region, "--verify", "--json"))).toMatchObject({ verified: true });
+    expect(cairn(...region, "--verify").stderr).toBe("");
+    const path = join(folder, "large.cpb");
+    const split = readFileSync(path);
+    split[split.length - 1_000_000] = 8;
+    writeFileSync(path, split);
+    expect(cairn(...region)).toMatchObject({ status: 0, stderr: note });
+    expect(cairn(...region, "--verify")).toMatchObject({ status: 3, stdout: "" });
   });
 
   it("verify exits with 0 when all is good and 1 when something is damaged", () => {
