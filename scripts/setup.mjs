@@ -2,14 +2,14 @@
 // Uses nothing but Node itself.
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const at = (path) => join(root, path);
 
-function run(what, command, args) {
+function run(what, command, args, undo) {
   if (what !== "bundling") console.error(`${what} …`);
   const result = spawnSync(command, args, {
     cwd: root,
@@ -17,6 +17,7 @@ function run(what, command, args) {
     shell: process.platform === "win32",
   });
   if (result.status === 0) return;
+  undo?.();
   console.error(`${what} failed.`);
   process.exit(result.status ?? 1);
 }
@@ -46,8 +47,16 @@ if (!isDone("node_modules/.cairn-install", installStamp)) {
 
 const buildStamp = stampOf(["package.json", "tsconfig.json", "scripts/bundle-cli.mjs", ...filesUnder("src")]);
 if (!isDone("dist/.cairn-build", buildStamp)) {
-  rmSync(at("dist"), { recursive: true, force: true });
-  run("building", process.execPath, [at("node_modules/typescript/bin/tsc"), "-p", "tsconfig.json"]);
+  // The last build comes back when this one fails.
+  const last = at(".cache/last-build");
+  rmSync(last, { recursive: true, force: true });
+  mkdirSync(at(".cache"), { recursive: true });
+  if (existsSync(at("dist"))) renameSync(at("dist"), last);
+  run("building", process.execPath, [at("node_modules/typescript/bin/tsc"), "-p", "tsconfig.json"], () => {
+    rmSync(at("dist"), { recursive: true, force: true });
+    if (existsSync(last)) renameSync(last, at("dist"));
+  });
+  rmSync(last, { recursive: true, force: true });
   run("bundling", process.execPath, [at("scripts/bundle-cli.mjs")]);
   mkdirSync(at("dist"), { recursive: true });
   writeFileSync(at("dist/.cairn-build"), buildStamp);
