@@ -42,8 +42,11 @@ export class CheckedSource extends BaseSource {
   readonly place: TensorPlace;
   /** How many bytes from the start are in the checksum so far. */
   checked = 0;
+  /** What the checksum of all has to be. */
+  readonly expected: number;
+  /** The checksum of what comes before. */
+  readonly initial: number;
   private crc: number;
-  private readonly expected: number;
   private readonly inner: ByteSource;
   private readonly onVerified: () => void;
   private failure: CorruptionError | undefined;
@@ -55,6 +58,7 @@ export class CheckedSource extends BaseSource {
     this.inner = inner;
     this.place = place;
     this.expected = checksum.expected;
+    this.initial = checksum.initial;
     this.crc = checksum.initial;
     this.onVerified = onVerified;
     if (inner.size === 0) this.finish();

@@ -12,7 +12,7 @@ import { BundleFiles } from "./bundle-files.js";
 import { prefixOf } from "./bundle-paths.js";
 import type { BundleHeader } from "./bundle-proto.js";
 import { CheckpointIndex, type LoadedIndex, type PlacedEntry } from "./checkpoint-index.js";
-import { rawKeyOf } from "./checkpoint-key.js";
+import { type RawKey, rawKeyOf } from "./checkpoint-key.js";
 import { EntrySources, type PlacedBoxEntry, regionOfStrings } from "./entry-sources.js";
 import { encodeSliceKey } from "./ordered-code.js";
 import { type ReadAllOptions, readAllTensors, type TensorBytes } from "./read-all.js";
@@ -25,7 +25,7 @@ import {
   type StoredEntry,
   storedBytes,
 } from "./stored-entry.js";
-import { checkCoverage, formatExtents, regionOfSlice } from "./tensor-slices.js";
+import { checkCoverage, checkOverlap, formatExtents, regionOfSlice } from "./tensor-slices.js";
 
 /** Options of {@link openCheckpoint}. */
 export interface OpenCheckpointOptions {
@@ -58,6 +58,7 @@ export class CheckpointReader implements TensorSource {
   private readonly files: BundleFiles;
   private readonly sources: EntrySources;
   private loaded: Promise<LoadedIndex> | undefined;
+  private lastBoxes: { readonly rawKey: RawKey; readonly boxes: Promise<PlacedBoxEntry[]> } | undefined;
 
   /** Use {@link openCheckpoint}. */
   constructor(files: BundleFiles, index: CheckpointIndex) {
@@ -192,7 +193,15 @@ export class CheckpointReader implements TensorSource {
     return this.sources.gather(boxes, dtype, region);
   }
 
-  private async boxesOf(placed: PlacedEntry, dtype: DType): Promise<PlacedBoxEntry[]> {
+  /** The slices of a tensor; those of the last one are kept, for it is often read slice by slice. */
+  private boxesOf(placed: PlacedEntry, dtype: DType): Promise<PlacedBoxEntry[]> {
+    if (this.lastBoxes?.rawKey !== placed.rawKey) {
+      this.lastBoxes = { rawKey: placed.rawKey, boxes: this.findBoxes(placed, dtype) };
+    }
+    return this.lastBoxes.boxes;
+  }
+
+  private async findBoxes(placed: PlacedEntry, dtype: DType): Promise<PlacedBoxEntry[]> {
     const boxes: PlacedBoxEntry[] = [];
     for (const extents of placed.entry.slices) {
       const region = regionOfSlice(extents, placed.entry.shape, placed.place);
@@ -200,6 +209,10 @@ export class CheckpointReader implements TensorSource {
       if (entry === undefined) throw missingSlice(placed, formatExtents(extents));
       boxes.push({ region, entry: checkSlice(entry, placed, region, dtype) });
     }
+    checkOverlap(
+      boxes.map(({ region }) => region),
+      placed.place,
+    );
     return boxes;
   }
 

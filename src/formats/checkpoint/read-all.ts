@@ -16,7 +16,7 @@ import { encodeSliceKey } from "./ordered-code.js";
 import { checkedDType, checkSlice, checkStoredSize, infoOf, missingSlice } from "./stored-entry.js";
 import { StringSource } from "./string-tensor.js";
 import { swapBytes } from "./swapped-source.js";
-import { checkCoverage, formatExtents, regionOfSlice } from "./tensor-slices.js";
+import { checkCoverage, checkOverlap, formatExtents, regionOfSlice } from "./tensor-slices.js";
 import { checksumOfVariants } from "./variant-tensor.js";
 
 /** Tensors that lie together are read into one array of about this size, 64 MiB. */
@@ -125,6 +125,7 @@ function planSlices(index: LoadedIndex, placed: PlacedEntry, info: TensorInfo, d
   const { shape, slices } = placed.entry;
   const regions = slices.map((extents) => regionOfSlice(extents, shape, placed.place));
   const whole = shape.map((size) => ({ start: 0, end: size }));
+  checkOverlap(regions, placed.place);
   checkCoverage(regions, whole, shape, placed.place);
   let bytes: Uint8Array | undefined;
   const assembly: Assembly = {

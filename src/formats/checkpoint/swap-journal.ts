@@ -2,7 +2,7 @@ import type { FileStore } from "../../bytes/file-store.js";
 import { baseName } from "../../bytes/path.js";
 import { CairnError, CorruptionError, isCairnError } from "../../errors.js";
 import { MAX_STATE_FILE_BYTES } from "../../limits.js";
-import { besides } from "./bundle-paths.js";
+import { besides, parseShardName } from "./bundle-paths.js";
 
 /** A file that is to get another name. Both are names in the directory of the checkpoint; `from` may be below it. */
 export interface Move {
@@ -79,7 +79,8 @@ function checkMove(move: unknown, prefix: string, path: string): Move {
   const isOwn = to.startsWith(`${baseName(prefix)}.`) && !to.includes("/");
   const steps = from.split("/");
   const isInside = !steps.some((step) => step === "" || step === "." || step === "..") && !/[\\:]/.test(from);
-  if (!isOwn || !isInside) throw badJournal(path, `a move from ${from} to ${to}`);
+  const isKnown = isStagedName(from, prefix) || parseShardName(from) !== undefined;
+  if (!isOwn || !isInside || !isKnown) throw badJournal(path, `a move from ${from} to ${to}`);
   return { from, to };
 }
 

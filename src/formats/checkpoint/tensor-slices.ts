@@ -39,15 +39,18 @@ export function regionOfSlice(extents: readonly SliceExtent[], shape: Shape, pla
   });
 }
 
+/** Checks that boxes do not overlap. @throws CorruptionError (`slice-coverage`) */
+export function checkOverlap(boxes: readonly Region[], place: EntryPlace): void {
+  const clash = findOverlap(boxes);
+  if (clash === undefined) return;
+  throw entryError("slice-coverage", "slices overlap", place, undefined, clash.map(formatRegion).join(" and "));
+}
+
 /**
- * Checks that boxes do not overlap, and cover a region.
+ * Checks that boxes that do not overlap cover a region.
  * @throws CorruptionError (`slice-coverage`)
  */
 export function checkCoverage(boxes: readonly Region[], wanted: Region, shape: Shape, place: EntryPlace): void {
-  const clash = findOverlap(boxes);
-  if (clash !== undefined) {
-    throw entryError("slice-coverage", "slices overlap", place, undefined, clash.map(formatRegion).join(" and "));
-  }
   const total = elementCount(wanted.map(({ start, end }) => end - start));
   let covered = 0;
   for (const box of boxes) {
