@@ -12,7 +12,7 @@ export default defineConfig({
   },
   test: {
     include: ["test/**/*.test.ts"],
-    exclude: ["test/interop/**", "test/long/**"],
+    exclude: ["test/interop/**", "test/s3/**", "test/long/**"],
     testTimeout: 60_000,
     pool: "threads",
   },

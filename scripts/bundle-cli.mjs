@@ -18,7 +18,15 @@ await build({
   target: "node20",
   format: "esm",
   // Packages with native or WebAssembly parts, or in CommonJS, stay packages.
-  external: ["@node-rs/crc32", "highwayhasher", "@foxglove/wasm-zstd", "fzstd", "snappyjs", "commander"],
+  external: [
+    "@aws-sdk/client-s3",
+    "@node-rs/crc32",
+    "highwayhasher",
+    "@foxglove/wasm-zstd",
+    "fzstd",
+    "snappyjs",
+    "commander",
+  ],
   minifyWhitespace: true,
   minifySyntax: true,
   legalComments: "none",

@@ -60,6 +60,11 @@ export interface FileStore {
   removeEmptyDirectory?(path: string): Promise<boolean>;
   /** Gives a file or directory another name in one step, replacing a file of that name; missing parent directories are made. */
   rename(from: string, to: string): Promise<void>;
+  /**
+   * Set where a rename copies, file by file, and so is not one step, as in object stores: a directory cannot take the place
+   * of another there.
+   */
+  readonly copiesOnRename?: true;
   /** Room for bytes that do not fit in memory. */
   readonly scratch: ScratchFactory;
 }

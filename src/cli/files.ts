@@ -2,10 +2,12 @@ import type { FileStore } from "../bytes/file-store.js";
 import { UnsupportedError } from "../errors.js";
 import { HttpFiles } from "../platform/http/http-files.js";
 import { LocalFiles } from "../platform/node/local-files.js";
+import { S3Files } from "../platform/node/s3-files.js";
 
 const localFiles = new LocalFiles();
 /** One for all addresses, so that what is known of a file is known to whoever opens it next. */
 let httpFiles: HttpFiles | undefined;
+let s3Files: S3Files | undefined;
 
 /**
  * The store that a path belongs to: the local disk, or that of its scheme.
@@ -18,8 +20,12 @@ export function filesFor(path: string): FileStore {
     httpFiles ??= new HttpFiles({ scratch: (size) => localFiles.scratch(size) });
     return httpFiles;
   }
+  if (scheme === "s3") {
+    s3Files ??= new S3Files();
+    return s3Files;
+  }
   throw new UnsupportedError("unsupported-operation", `${scheme} URLs cannot be read`, {
     file: path,
-    hint: "Give a local path, or an http:// or https:// URL.",
+    hint: "Give a local path, an http(s):// or an s3:// URL.",
   });
 }

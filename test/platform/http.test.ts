@@ -62,7 +62,7 @@ describe("a good web server", () => {
   it("gives a small file in one request, and a large one in few", async () => {
     const files = store();
     const small = server.serve("/small", BYTES.subarray(0, 1000));
-    expect(await files.stat(small)).toEqual({ path: small, kind: "file", size: 1000 });
+    expect(await files.stat(small)).toEqual({ path: small, kind: "file", size: 1000, identity: '"1"' });
     expectBytes(await readAll(files, small), BYTES.subarray(0, 1000));
     expect(server.take()).toEqual({ requests: 1, bytes: 1000 });
     const large = server.serve("/large", BYTES);

@@ -1,6 +1,6 @@
+import { PassingFailure, type RetryOptions, withRetries } from "../../bytes/retry.js";
 import { StorageError } from "../../errors.js";
 import { failureOf } from "./response.js";
-import { PassingFailure, type RetryOptions, withRetries } from "./retry.js";
 
 /** How requests are sent. */
 export interface HttpClientOptions extends RetryOptions {

@@ -1,9 +1,10 @@
 import type { ByteSink } from "../../bytes/byte-sink.js";
-import { BaseSource, type ByteSource, type OpenedSource, type ReadOptions } from "../../bytes/byte-source.js";
+import type { ByteSource, OpenedSource } from "../../bytes/byte-source.js";
 import { BlockCache } from "../../bytes/cached-source.js";
 import type { FileInfo, FileStore, ScratchFactory, ScratchFile } from "../../bytes/file-store.js";
 import { MemorySource } from "../../bytes/memory-source.js";
 import { memoryScratch } from "../../bytes/memory-store.js";
+import { SharedSource } from "../../bytes/shared-source.js";
 import { CairnError, isCairnError, UnsupportedError, UsageError } from "../../errors.js";
 import { MAX_SPOOLED_BYTES } from "../../limits.js";
 import { HttpClient, type HttpClientOptions } from "./client.js";
@@ -59,7 +60,7 @@ export class HttpFiles implements FileStore {
     known.openCount++;
     try {
       known.source ??= this.makeSource(path, known);
-      return new OpenedFile(path, await known.source, () => this.closeFile(path, known));
+      return new SharedSource(path, await known.source, () => this.closeFile(path, known));
     } catch (error) {
       this.known.delete(keyOf(path));
       throw error;
@@ -76,7 +77,9 @@ export class HttpFiles implements FileStore {
       const known = await this.find(path);
       // Servers redirect to a page that lists a directory.
       if (isDirectory(known.probe.url)) return { path, kind: "directory", size: 0 };
-      return { path, kind: "file", size: known.probe.size ?? (await this.sizeOfSpooled(path)) };
+      const { etag, lastModified } = known.probe.validators;
+      const size = known.probe.size ?? (await this.sizeOfSpooled(path));
+      return { path, kind: "file", size, identity: etag ?? lastModified };
     } catch (error) {
       if (isCairnError(error, "not-found") || isForbidden(error)) return undefined;
       throw error;
@@ -170,40 +173,6 @@ export class HttpFiles implements FileStore {
       scratch.dispose().catch(() => {});
     };
     setTimeout(dispose, FRESH_MS).unref?.();
-  }
-}
-
-/** A file as one user has it open. */
-class OpenedFile extends BaseSource implements OpenedSource {
-  readonly name: string;
-  readonly size: number;
-  private readonly inner: ByteSource;
-  private onClose: (() => Promise<void>) | undefined;
-
-  constructor(name: string, inner: ByteSource, onClose: () => Promise<void>) {
-    super();
-    this.name = name;
-    this.size = inner.size;
-    this.inner = inner;
-    this.onClose = onClose;
-  }
-
-  override read(offset: number, length: number, options?: ReadOptions): Promise<Uint8Array> {
-    return this.inner.read(offset, length, options);
-  }
-
-  override readPieces(offset: number, length: number, scratch: Uint8Array, options?: ReadOptions) {
-    return this.inner.readPieces(offset, length, scratch, options);
-  }
-
-  async close(): Promise<void> {
-    const { onClose } = this;
-    this.onClose = undefined;
-    await onClose?.();
-  }
-
-  protected async fill(offset: number, target: Uint8Array, options?: ReadOptions): Promise<void> {
-    target.set(await this.inner.read(offset, target.length, options));
   }
 }
 

@@ -1,4 +1,5 @@
 /** Files on web servers, for Node and browsers. */
+
+export type { RetryOptions } from "../../bytes/retry.js";
 export type { HttpClientOptions } from "./client.js";
 export { HttpFiles, type HttpFilesOptions } from "./http-files.js";
-export type { RetryOptions } from "./retry.js";

@@ -1,5 +1,6 @@
 import { BaseSource, type ReadOptions } from "../../bytes/byte-source.js";
 import type { ScratchFactory, ScratchFile } from "../../bytes/file-store.js";
+import { PassingFailure } from "../../bytes/retry.js";
 import { CairnError, LimitError, StorageError, TruncatedError } from "../../errors.js";
 import type { BodyReader, HttpClient, HttpRequest } from "./client.js";
 import {
@@ -12,7 +13,6 @@ import {
   type Validators,
   validatorsOf,
 } from "./response.js";
-import { PassingFailure } from "./retry.js";
 
 /** What the first request for a file has found. */
 export interface Probe {

@@ -1,5 +1,5 @@
+import { PassingFailure } from "../../bytes/retry.js";
 import { type CairnError, NotFoundError, StorageError } from "../../errors.js";
-import { PassingFailure } from "./retry.js";
 
 /** Statuses that may pass. Source: RFC 9110, section 15; 425 and 429 are RFC 8470 and RFC 6585. */
 const PASSING_STATUSES: readonly number[] = [408, 425, 429, 500, 502, 503, 504];

@@ -1,4 +1,4 @@
-import type { CairnError } from "../../errors.js";
+import type { CairnError } from "../errors.js";
 
 /** How often and after what pauses a request is sent again. */
 export interface RetryOptions {
