@@ -1,6 +1,6 @@
 import { CairnError, PlanError } from "../errors.js";
 import type { LazyTensor } from "../tensor/lazy-tensor.js";
-import { type Region, regionShape, wholeRegion } from "../tensor/region.js";
+import { type Region, regionShape } from "../tensor/region.js";
 import { elementCount, formatShape } from "../tensor/shape.js";
 import { formatSliceSpec, parseSliceSpec, type SliceInfo } from "../tensor/slice-spec.js";
 import { coverSame, findOverlap } from "./coverage.js";
@@ -12,7 +12,7 @@ export interface CheckedCall {
   readonly description: string;
   readonly task: string;
   /** The keys of the task's tensors. */
-  readonly keys: Iterable<string>;
+  readonly keys: ReadonlySet<string>;
   /** The tensors of all tasks. */
   readonly inputs: ReadonlyMap<string, PlannedInput>;
 }
@@ -52,50 +52,56 @@ export class CallbackResult {
     return { task: this.call.task, slices };
   }
 
-  private checkSlice(key: unknown, spec: unknown, tensor: unknown): PlannedSlice {
-    const { task, inputs } = this.call;
-    if (typeof key !== "string" || typeof spec !== "string") {
-      throw this.broken(`gave ${nameOf(key)} and ${nameOf(spec)} as key and slice spec, not text`);
+  private checkSlice(key: unknown, text: unknown, tensor: unknown): PlannedSlice {
+    if (typeof key !== "string" || typeof text !== "string") {
+      throw this.broken(`gave ${nameOf(key)} and ${nameOf(text)} as key and slice spec, not text`);
     }
-    const named = `"${key}"${spec.trim() === "" ? "" : ` slice "${spec.trim()}"`}`;
-    const input = inputs.get(key);
-    if (input === undefined) throw this.broken(`added ${named}, which is not to be saved`);
-    if (!input.regions.has(task)) {
-      const [other] = input.regions.keys();
-      throw this.broken(`put ${named} into a shard of ${task}, but it belongs to ${other}`);
-    }
-    if (!isTensor(tensor)) throw this.broken(`gave ${nameOf(tensor)} for ${named}, not a tensor`);
-    const { fullShape, region } = this.readSlice(named, spec, tensor);
-    if (!isSameShape(fullShape, input.fullShape)) {
-      const [actual, expected] = [formatShape(fullShape), formatShape(input.fullShape)];
-      throw this.broken(`changed the shape of ${named}`, { expected, actual });
-    }
-    const problem = describeMismatch({ dtype: input.dtype, shape: regionShape(region) }, tensor);
-    if (problem !== undefined) throw this.broken(`changed ${named}: it ${problem}`);
+    const spec = text.trim();
+    const input = this.call.inputs.get(key);
+    if (input === undefined) throw this.broken(`added ${sliceName(key, spec)}, which is not to be saved`);
+    if (!isTensor(tensor)) throw this.broken(`gave ${nameOf(tensor)} for ${sliceName(key, spec)}, not a tensor`);
+    const slice = this.readSlice(input, spec, tensor);
+    const wanted = { dtype: input.dtype, shape: spec === "" ? input.fullShape : regionShape(slice.region) };
+    const problem = describeMismatch(wanted, tensor);
+    if (problem !== undefined) throw this.broken(`changed ${sliceName(key, spec)}: it ${problem}`);
     const regions = this.placed.get(key);
-    if (regions === undefined) this.placed.set(key, [region]);
-    else regions.push(region);
-    const sliceSpec = spec.trim() === "" ? "" : formatSliceSpec(fullShape, region);
-    return { key, sliceSpec, fullShape: input.fullShape, region, tensor };
+    if (regions === undefined) this.placed.set(key, [slice.region]);
+    else regions.push(slice.region);
+    return slice;
   }
 
-  private readSlice(named: string, spec: string, { shape }: LazyTensor): SliceInfo {
+  private readSlice({ key, fullShape, whole, parts }: PlannedInput, spec: string, tensor: LazyTensor): PlannedSlice {
+    const { task, keys } = this.call;
+    if (!keys.has(key)) {
+      throw this.broken(`put ${sliceName(key, spec)} into a shard of ${task}, but it belongs to ${parts[0]?.task}`);
+    }
+    const slice = this.parseSpec(key, spec);
+    const shape = slice?.fullShape ?? tensor.shape;
+    if (!isSameShape(shape, fullShape)) {
+      const [actual, expected] = [formatShape(shape), formatShape(fullShape)];
+      throw this.broken(`changed the shape of ${sliceName(key, spec)}`, { expected, actual });
+    }
+    const sliceSpec = slice === undefined ? "" : formatSliceSpec(fullShape, slice.region);
+    return { key, sliceSpec, fullShape, region: slice?.region ?? whole, tensor };
+  }
+
+  private parseSpec(key: string, spec: string): SliceInfo | undefined {
     try {
-      return parseSliceSpec(spec) ?? { fullShape: shape, region: wholeRegion(shape) };
+      return parseSliceSpec(spec);
     } catch (cause) {
       const why = cause instanceof CairnError ? cause.message : String(cause);
-      throw this.broken(`gave ${named} a slice spec that cannot be read (${why})`, { cause });
+      throw this.broken(`gave ${sliceName(key, spec)} a slice spec that cannot be read (${why})`, { cause });
     }
   }
 
   /** Checks that the slices of a tensor are together what the task has of it. */
-  private checkCoverage({ key, fullShape, regions }: PlannedInput): void {
-    const wanted = regions.get(this.call.task) as Region[];
-    const placed = this.placed.get(key) ?? [];
-    if (placed.length === 0) throw this.broken(`left out "${key}"`);
+  private checkCoverage({ key, fullShape, parts }: PlannedInput): void {
+    const placed = this.placed.get(key);
+    if (placed === undefined) throw this.broken(`left out "${key}"`);
+    if (parts.length === 1 && placed.length === 1 && isSameRegion(placed[0], parts[0]?.region)) return;
+    const wanted = parts.filter(({ task }) => task === this.call.task).map(({ region }) => region);
     const areSame = placed.length === 1 && wanted.length === 1 && isSameRegion(placed[0], wanted[0]);
-    const isEmpty = fullShape.includes(0);
-    if (areSame || (!isEmpty && coverSame(placed, wanted))) return;
+    if (areSame || (!fullShape.includes(0) && coverSame(placed, wanted))) return;
     throw this.uncovered({ key, fullShape, placed, wanted });
   }
 
@@ -135,12 +141,18 @@ export class CallbackResult {
   }
 }
 
+/** A slice for an error. */
+function sliceName(key: string, spec: string): string {
+  return spec === "" ? `"${key}"` : `"${key}" slice "${spec}"`;
+}
+
 function isTensor(value: unknown): value is LazyTensor {
   if (typeof value !== "object" || value === null) return false;
   return "data" in value && typeof value.data === "function" && "shape" in value && Array.isArray(value.shape);
 }
 
 function isSameRegion(a: Region | undefined, b: Region | undefined): boolean {
+  if (a === b) return true;
   return a?.every(({ start, end }, i) => start === b?.[i]?.start && end === b[i].end) ?? false;
 }
 

@@ -13,8 +13,10 @@ export interface PlannedInput {
   readonly key: string;
   readonly dtype: DType;
   readonly fullShape: Shape;
-  /** By task, the parts of the tensor that it has. */
-  readonly regions: Map<string, Region[]>;
+  /** The region that is the whole tensor. */
+  readonly whole: Region;
+  /** What of the tensor is to be saved, and by which task. */
+  readonly parts: { readonly task: string; readonly region: Region }[];
 }
 
 /** What a task has to save. */
@@ -68,26 +70,25 @@ function readTask({ device, checkpointKey }: ShardableTensor): string {
 function addInput(byKey: Map<string, PlannedInput>, task: string, tensor: ShardableTensor): void {
   const { checkpointKey: key, dtype, shape, sliceSpec } = tensor;
   checkTensor(tensor);
-  const { fullShape, region } = readSlice(key, sliceSpec, shape);
-  const known = byKey.get(key);
-  if (known === undefined) {
-    byKey.set(key, { key, dtype, fullShape, regions: new Map([[task, [region]]]) });
-    return;
-  }
-  if (known.dtype !== dtype || !isSameShape(known.fullShape, fullShape)) {
+  const slice = readSlice(key, sliceSpec, shape);
+  const fullShape = slice?.fullShape ?? shape;
+  let input = byKey.get(key);
+  if (input === undefined) {
+    input = { key, dtype, fullShape, whole: wholeRegion(fullShape), parts: [] };
+    byKey.set(key, input);
+  } else if (input.dtype !== dtype || !isSameShape(input.fullShape, fullShape)) {
     throw new PlanError("invalid-plan", `slices of "${key}" are of different tensors`, {
-      expected: `${known.dtype} ${formatShape(known.fullShape)}`,
+      expected: `${input.dtype} ${formatShape(input.fullShape)}`,
       actual: `${dtype} ${formatShape(fullShape)}`,
     });
   }
-  const regions = known.regions.get(task);
-  if (regions === undefined) known.regions.set(task, [region]);
-  else regions.push(region);
+  input.parts.push({ task, region: slice?.region ?? input.whole });
 }
 
 function checkTensor({ checkpointKey, dtype, shape, tensor }: ShardableTensor): void {
-  const isShape = shape.length <= MAX_RANK && shape.every((size) => Number.isSafeInteger(size) && size >= 0);
-  if (!isShape || elementCount(shape.filter((size) => size > 0)) > MAX_OFFSET) {
+  let elements = shape.length > MAX_RANK ? Number.NaN : 1;
+  for (const size of shape) elements *= Number.isSafeInteger(size) && size >= 0 ? Math.max(1, size) : Number.NaN;
+  if (!(elements <= MAX_OFFSET)) {
     throw new PlanError("invalid-plan", `shape ${formatShape(shape)} of "${checkpointKey}"`);
   }
   const problem = describeMismatch({ dtype, shape }, tensor);
@@ -107,15 +108,15 @@ export function describeMismatch(
   return `has ${tensor.byteLength} bytes, not ${elementCount(shape) * width}`;
 }
 
-function readSlice(key: string, sliceSpec: string, shape: Shape): SliceInfo {
+/** Where a tensor lies in the whole of which it is a slice; undefined when it is whole. */
+function readSlice(key: string, sliceSpec: string, shape: Shape): SliceInfo | undefined {
   let slice: SliceInfo | undefined;
   try {
     slice = parseSliceSpec(sliceSpec);
   } catch (cause) {
     throw new PlanError("invalid-plan", `slice spec "${sliceSpec}" of "${key}" cannot be read`, { cause });
   }
-  if (slice === undefined) return { fullShape: shape, region: wholeRegion(shape) };
-  if (isSameShape(regionShape(slice.region), shape)) return slice;
+  if (slice === undefined || isSameShape(regionShape(slice.region), shape)) return slice;
   throw new PlanError("invalid-plan", `slice spec "${sliceSpec}" of "${key}" is of another shape than its value`, {
     expected: formatShape(regionShape(slice.region)),
     actual: formatShape(shape),
@@ -123,17 +124,18 @@ function readSlice(key: string, sliceSpec: string, shape: Shape): SliceInfo {
 }
 
 /** Checks that no element of a tensor is to be saved twice. */
-function checkDisjoint({ key, fullShape, regions }: PlannedInput): void {
-  const all = [...regions.values()].flat();
+function checkDisjoint({ key, fullShape, whole, parts }: PlannedInput): void {
+  if (parts.length === 1) return;
+  const regions = parts.map(({ region }) => region);
   const isEmpty = fullShape.includes(0);
-  if (all.length === 1 || (!isEmpty && coverSame(all, [wholeRegion(fullShape)]))) return;
-  const pair = isEmpty ? ([0, 1] as const) : findOverlap(all);
+  if (!isEmpty && coverSame(regions, [whole])) return;
+  const pair = isEmpty ? ([0, 1] as const) : findOverlap(regions);
   if (pair === undefined) return;
-  const [a, b] = pair.map((index) => JSON.stringify(formatSliceSpec(fullShape, all[index] as Region)));
+  const [a, b] = pair.map((index) => JSON.stringify(formatSliceSpec(fullShape, regions[index] as Region)));
   throw new PlanError("invalid-plan", `"${key}" is to be saved twice: slices ${a} and ${b} overlap`);
 }
 
 /** Whether two shapes are the same. */
 export function isSameShape(a: Shape, b: Shape): boolean {
-  return a.length === b.length && a.every((size, i) => size === b[i]);
+  return a === b || (a.length === b.length && a.every((size, i) => size === b[i]));
 }

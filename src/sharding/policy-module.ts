@@ -15,16 +15,19 @@ export async function policyFromModule(
   if (exported === undefined) {
     throw new UsageError("usage", "a sharding policy without default export", { file, hint: HINT });
   }
-  let policy: unknown = exported;
-  if (isConstructor(exported)) policy = new exported(options);
-  else if (typeof exported === "function") policy = await exported(options);
   try {
+    const policy: unknown = await makePolicy(exported, options);
     checkCallback(policy);
+    return policy;
   } catch (cause) {
-    const what = cause instanceof UsageError ? cause.message : String(cause);
+    const what = cause instanceof Error ? cause.message : String(cause);
     throw new UsageError("usage", `default export: ${what}`, { file, cause, hint: HINT });
   }
-  return policy;
+}
+
+function makePolicy(exported: unknown, options: object): unknown {
+  if (isConstructor(exported)) return new exported(options);
+  return typeof exported === "function" ? exported(options) : exported;
 }
 
 const HINT = "Write `export default class extends ShardingCallback`, with description and call(tensors).";
