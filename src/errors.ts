@@ -52,7 +52,7 @@ export const ERROR_CODES = {
   "unknown-format": "The path holds nothing that cairn knows.",
   "no-such-key": "There is no tensor of that key.",
   "no-such-record": "There is no record at that position.",
-  "no-such-path": "The message has no field at that path.",
+  "no-such-version": "There is no such complete version of a training.",
   "no-such-id": "The embedding table has no row of that id.",
   "no-complete-version": "The checkpoint directory has no complete version.",
   // Refused for size.

@@ -3,6 +3,7 @@ import { checkpointsCommand } from "./commands/checkpoints.js";
 import { completionCommand } from "./commands/completion.js";
 import { convertCommand } from "./commands/convert.js";
 import { diffCommand } from "./commands/diff.js";
+import { exportCommand } from "./commands/export.js";
 import { getCommand } from "./commands/get.js";
 import { inspectCommand } from "./commands/inspect.js";
 import { mergeCommand } from "./commands/merge.js";
@@ -17,6 +18,8 @@ export function makeProgram(version: string): Command {
     .description("Keeps the state of machine-learning models at any size.")
     .version(version, "-V, --version")
     .showHelpAfterError("(add --help for what it takes)")
+    // An option behind a command is that of the command: export has a --version of its own.
+    .enablePositionalOptions()
     .exitOverride();
   const commands = [
     inspectCommand(),
@@ -28,6 +31,7 @@ export function makeProgram(version: string): Command {
     diffCommand(),
     convertCommand(),
     checkpointsCommand(),
+    exportCommand(),
     completionCommand(program),
   ];
   for (const command of commands) {

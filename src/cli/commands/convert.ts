@@ -1,123 +1,22 @@
-import { Command, InvalidArgumentError } from "commander";
-import type { Conversion } from "../../ops/convert.js";
-import type { DType } from "../../tensor/dtype.js";
+import { Command } from "commander";
+import { addConversionOptions, type ConversionFlags, convertPath } from "../conversion.js";
 import { runCommand } from "../run.js";
-import { sizeArgument } from "../sizes.js";
-import type { CommonOptions, Terminal } from "../terminal.js";
-
-interface ConvertOptions extends CommonOptions {
-  readonly to?: string;
-  readonly rename: readonly string[];
-  readonly filter?: string;
-  readonly dropSlots?: boolean;
-  readonly dtype: readonly { readonly from: DType; readonly to: DType }[];
-  readonly policy?: string;
-  readonly maxShardSize?: number;
-  readonly skipUnsupported?: boolean;
-  readonly skipDamaged?: boolean;
-  readonly force?: boolean;
-  readonly dryRun?: boolean;
-}
 
 /** `cairn convert SRC OUT` */
 export function convertCommand(): Command {
-  return new Command("convert")
+  const command = new Command("convert")
     .summary("write the tensors of one format in another")
     .description(
       "Writes the tensors of SRC to OUT in another format, or in the same with other names, dtypes or shards. Values stream; nothing is loaded whole. The format is that of OUT's name unless --to says it.",
     )
     .argument("<src>", "anything that has tensors")
-    .argument("<out>", "the path to write")
-    .option("--to <format>", "checkpoint, safetensors, elasticdl")
-    .option("--rename <from=to>", "give tensors other names: a name, a glob, or /expression/=name", collect, [])
-    .option("--filter <glob>", "only tensors whose name matches, as 'encoder/*'")
-    .option("--drop-slots", "leave away the state of optimizers")
-    .option("--dtype <from=to>", "change floats, as float32=bfloat16", collectDtype, [])
-    .option("--policy <name>", "by-task, max-shard-size, or ./policy.js")
-    .option("--max-shard-size <size>", "begin a new shard before this size", sizeArgument)
-    .option("--skip-unsupported", "leave away what the format cannot hold")
-    .option("--skip-damaged", "leave away what is damaged, and say what")
-    .option("--force", "replace an existing output")
-    .option("--dry-run", "show what would be written, and write nothing")
+    .argument("<out>", "the path to write");
+  return addConversionOptions(command)
     .addHelpText(
       "after",
       "\nExamples:\n  cairn convert ckpt-100 model.safetensors --drop-slots\n  cairn convert model.safetensors half.safetensors --dtype float32=bfloat16\n  cairn convert model.safetensors ckpt --to checkpoint --rename 'model.*=net/*' --max-shard-size 500MB",
     )
-    .action((src: string, out: string, options: ConvertOptions) =>
-      runCommand(options, (terminal) => run(src, out, options, terminal)),
+    .action((src: string, out: string, options: ConversionFlags) =>
+      runCommand(options, (terminal) => convertPath(src, out, options, terminal)),
     );
-}
-
-async function run(src: string, out: string, options: ConvertOptions, terminal: Terminal): Promise<void> {
-  const { planConversion } = await import("../../ops/convert.js");
-  const { parseRename } = await import("../../ops/rename.js");
-  const { filesFor } = await import("../files.js");
-  const { loadPolicy } = await import("../policies.js");
-  const { filter, dropSlots, skipUnsupported, skipDamaged, to } = options;
-  const { signal } = terminal;
-  const checking = skipDamaged ? terminal.progress("checked") : undefined;
-  const conversion = await planConversion(
-    { files: filesFor(src), path: src },
-    { files: filesFor(out), path: out },
-    {
-      to,
-      filter,
-      dropSlots,
-      skipUnsupported,
-      skipDamaged,
-      signal,
-      rename: options.rename.map(parseRename),
-      dtypes: options.dtype,
-      ...(options.policy === undefined
-        ? { maxShardSize: options.maxShardSize }
-        : { callback: await loadPolicy(options.policy, options.maxShardSize) }),
-      onChecked: checking?.add,
-    },
-  );
-  try {
-    for (const warning of conversion.warnings) terminal.warn(warning);
-    for (const { key, reason } of conversion.skipped) terminal.note(`skipped ${key}: ${reason}`);
-    if (!options.dryRun) await write(conversion, options, terminal);
-    await report(conversion, out, options.dryRun === true, terminal);
-  } finally {
-    await conversion.close();
-  }
-}
-
-async function write(conversion: Conversion, options: ConvertOptions, terminal: Terminal): Promise<void> {
-  const progress = terminal.progress("converted", conversion.byteLength);
-  const losses = await conversion.write({
-    overwrite: options.force,
-    onBytes: progress.add,
-    signal: terminal.signal,
-  });
-  for (const loss of losses) terminal.warn(loss);
-}
-
-async function report(conversion: Conversion, out: string, dryRun: boolean, terminal: Terminal): Promise<void> {
-  const { formatBytes, formatCount } = await import("../../formats/text.js");
-  const { from, to, tensorCount, byteLength, skipped, warnings, plan } = conversion;
-  const shards = plan.shards.length > 1 ? ` in ${formatCount(plan.shards.length, "shard")}` : "";
-  const skipping = skipped.length === 0 ? "" : `; ${skipped.length} skipped`;
-  const size = formatBytes(byteLength);
-  terminal.print(`${out}: ${to} of ${formatCount(tensorCount, "tensor")}, ${size}${shards}, from ${from}${skipping}`);
-  if (dryRun) {
-    for (const [i, { slices }] of plan.shards.entries()) {
-      const bytes = slices.reduce((sum, { tensor }) => sum + tensor.byteLength, 0);
-      terminal.print(`  shard ${i}: ${formatCount(slices.length, "tensor")}, ${formatBytes(bytes)}`);
-    }
-    terminal.print("nothing was written (--dry-run)");
-  }
-  const shardList = plan.shards.map(({ slices }) => slices.map(({ key, sliceSpec }) => ({ key, sliceSpec })));
-  terminal.json({ output: out, from, to, dryRun, tensorCount, byteLength, skipped, warnings, shards: shardList });
-}
-
-function collect(text: string, before: readonly string[]): string[] {
-  return [...before, text];
-}
-
-function collectDtype(text: string, before: readonly { from: DType; to: DType }[]): { from: DType; to: DType }[] {
-  const [from, to, ...rest] = text.split(/=|→|->/).map((part) => part.trim());
-  if (!from || !to || rest.length > 0) throw new InvalidArgumentError("Write it as float32=bfloat16.");
-  return [...before, { from: from as DType, to: to as DType }];
 }
