@@ -197,6 +197,17 @@ describe("split and merge", () => {
     rmSync(join(folder, "link"));
   });
 
+  it("say that the .cpb stays, which readers of the prefix go on taking", () => {
+    const note = expect.stringContaining("noted.cpb stays beside noted.pb");
+    expect(cairn("split", "bigconst/saved_model.pb", "noted.cpb", "--max-chunk-size", "50kB").status).toBe(0);
+    expect(cairn("merge", "noted.cpb", "noted.pb", "--dry-run")).toMatchObject({ status: 0, stderr: note });
+    const merged = cairn("merge", "noted.cpb", "noted.pb", "--json");
+    expect(merged).toMatchObject({ status: 0, stderr: note });
+    expect(json(merged)).toMatchObject({ notes: [note] });
+    expect(existsSync(join(folder, "noted.cpb"))).toBe(true);
+    expect(cairn("merge", "noted.cpb", "other.pb")).toMatchObject({ status: 0, stderr: "" });
+  });
+
   it("exit with 3 for damaged input and leave nothing behind", () => {
     const bytes = readFileSync(fixturePath("cpb/cpb/bigconst__30000_uncompressed_chunk20000/saved_model.cpb"));
     bytes[100_000]! ^= 1;

@@ -57,6 +57,7 @@ async function merge(src: string, out: string, options: MergeOptions, terminal: 
       chunkCount: plan.chunkCount,
       dryRun: options.dryRun ?? false,
       warnings: plan.warnings,
+      notes: plan.notes,
     });
   } finally {
     await plan.close();

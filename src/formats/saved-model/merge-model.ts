@@ -1,7 +1,7 @@
 import type { ByteSink } from "../../bytes/byte-sink.js";
 import { type CopyOptions, copySource } from "../../bytes/copy-source.js";
 import type { FileStore } from "../../bytes/file-store.js";
-import { baseName, joinPath } from "../../bytes/path.js";
+import { baseName, joinPath, withoutSuffix } from "../../bytes/path.js";
 import { UsageError } from "../../errors.js";
 import { ModelFile, SAVED_MODEL_PREFIX } from "./model-file.js";
 import { refuseSamePath, saveSavedModel } from "./save.js";
@@ -50,6 +50,8 @@ export async function mergeModel(src: string, out: string, options: MergeModelOp
     const merged = await model.proto.toSource();
     const toDirectory = directory !== undefined && sink === undefined;
     if (!toDirectory && sink === undefined) checkOutputName(out);
+    const notes = ignored.map((path) => `${path} is not read: ${protoPath} stands beside it and comes first`);
+    if (!toDirectory && sink === undefined) notes.push(...(await notesOnOutput(target, out)));
     const isLarge = merged.size >= PROTOBUF_LIMIT_BYTES;
     return {
       typeName: model.typeName,
@@ -57,7 +59,7 @@ export async function mergeModel(src: string, out: string, options: MergeModelOp
       chunkCount: model.proto.chunks?.chunkCount ?? 0,
       byteLength: merged.size,
       warnings: isLarge ? [`the merged proto has ${merged.size} bytes: no protobuf library reads 2 GiB or more`] : [],
-      notes: ignored.map((path) => `${path} is not read: ${protoPath} stands beside it and comes first`),
+      notes,
       close: () => model.close(),
       async write(writeOptions) {
         if (toDirectory) {
@@ -80,6 +82,13 @@ export async function mergeModel(src: string, out: string, options: MergeModelOp
     await model.close();
     throw error;
   }
+}
+
+/** What a reader of the prefix will not see: it takes the `.cpb`. That is mostly what was merged, so it is left alone. */
+async function notesOnOutput(files: FileStore, out: string): Promise<string[]> {
+  const prefix = withoutSuffix(out, ".pb");
+  if (prefix === undefined || (await files.stat(`${prefix}.cpb`)) === undefined) return [];
+  return [`${prefix}.cpb stays beside ${out}: whoever opens ${prefix} by its prefix goes on reading the .cpb`];
 }
 
 function checkOutputName(out: string): void {
