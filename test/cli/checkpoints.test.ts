@@ -3,6 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { runProgram } from "../../src/cli/program.js";
+import { isTraining, reshardTraining } from "../../src/cli/reshard-training.js";
+import { Terminal } from "../../src/cli/terminal.js";
 import { reshardVersion } from "../../src/formats/elasticdl/reshard.js";
 import { LocalFiles } from "../../src/platform/node/local-files.js";
 import { fixturePath } from "../support/fixtures.js";
@@ -160,7 +162,14 @@ describe("cairn on training checkpoints", () => {
     const rows = await cairn("get", edge, key, "--ids", "-1,4");
     expect(rows.stdout.replace(/\s+/g, "")).toBe(`[[${[...all.slice(9, 12)]}],[${[...all.slice(15, 18)]}]]`);
     const asJson = await cairn("get", edge, key, "--ids", "4", "--json");
-    expect(JSON.parse(asJson.stdout)).toEqual({ key, dtype: "float32", shape: [1, 3], byteLength: 12, ids: ["4"], verified: true });
+    expect(JSON.parse(asJson.stdout)).toEqual({
+      key,
+      dtype: "float32",
+      shape: [1, 3],
+      byteLength: 12,
+      ids: ["4"],
+      verified: true,
+    });
     expect(await cairn("get", edge, key, "--ids", "5")).toMatchObject({
       status: 3,
       stderr: expect.stringContaining("no row 5"),
@@ -181,6 +190,36 @@ describe("cairn on training checkpoints", () => {
       shape: [4, 2],
       sha256: expect.stringMatching(/^[0-9a-f]{64}$/),
     });
+  });
+
+  it("are resharded for a number of servers, after a dry run", async () => {
+    const options = (more: object) => ({ numPs: "2", ...more });
+    const reshard = async (out: string, more: object) => {
+      let text = "";
+      const spy = vi.spyOn(process.stdout, "write").mockImplementation((part) => {
+        text += String(part);
+        return true;
+      });
+      try {
+        await reshardTraining(root, out, options(more), new Terminal({ json: true }));
+      } finally {
+        spy.mockRestore();
+      }
+      return JSON.parse(text);
+    };
+    expect(await isTraining(root)).toBe(true);
+    expect(await isTraining(fixturePath("cpb/models/tiny"))).toBe(false);
+    const out = `${root}-out`;
+    const dry = await reshard(out, { dryRun: true });
+    expect(existsSync(out)).toBe(false);
+    const { shards, ...rest } = await reshard(out, { layout: "elasticdl" });
+    expect(rest).toMatchObject({ output: `${out}/version-20`, version: 20, dryRun: false, byteLength: dry.byteLength });
+    expect(shards.map(({ byteLength }: { byteLength: number }) => byteLength)).toEqual(
+      dry.shards.map(({ byteLength }: { byteLength: number }) => byteLength),
+    );
+    expect(readdirSync(out)).toEqual(["version-20"]);
+    await expect(reshard(out, { numPs: "many" })).rejects.toMatchObject({ code: "usage" });
+    await expect(reshard(out, { layout: "elasticdl" })).rejects.toMatchObject({ code: "exists" });
   });
 
   it("verifies, and looks into them", async () => {

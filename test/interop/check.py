@@ -14,6 +14,8 @@ from tensorflow.core.framework import graph_pb2
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.python.framework import tensor_util
 
+from elasticdl import elasticdl
+
 TYPES = {"tensorflow.SavedModel": saved_model_pb2.SavedModel, "tensorflow.GraphDef": graph_pb2.GraphDef}
 
 
@@ -83,7 +85,7 @@ def npy(case):
     return None
 
 
-KINDS = {"merges": merges, "loads": loads, "constants": constants, "npy": npy}
+KINDS = {"merges": merges, "loads": loads, "constants": constants, "npy": npy, "elasticdl": elasticdl}
 
 with open(sys.argv[1]) as file:
     for case in json.load(file):

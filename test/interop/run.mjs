@@ -6,6 +6,7 @@ import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { getTensor, listTensors, npySource, openTensors } from "cairn";
 import { copySource } from "cairn/bytes";
+import { reshardVersion } from "cairn/elasticdl";
 import { localFiles } from "cairn/node";
 import { mergeModel, openSavedModel, splitModel } from "cairn/saved-model";
 
@@ -143,6 +144,28 @@ async function npyCases(cases, model, tensors, listed) {
   }
 }
 
+/** Training checkpoints of ElasticDL, repartitioned by cairn, in both layouts. */
+async function elasticdlCases(cases) {
+  const at = (...path) => join(root, "test/fixtures/elasticdl", ...path);
+  const expected = JSON.parse(readFileSync(at("expected.json"), "utf8"));
+  const { whole } = expected.model_a;
+  const edge = expected.edge.negative_and_empty.whole;
+  for (const [source, version, { dense, tables }] of [
+    [at("model_a/ps3/version-300"), 300, whole],
+    [at("model_a/ps5/version-500"), 500, whole],
+    [at("edge/negative_and_empty/version-7"), 7, edge],
+  ]) {
+    for (const psNum of [1, 2, 5, 8, 33]) {
+      for (const layout of ["design", "elasticdl"]) {
+        const out = join(work, `training-${cases.length}`);
+        const { path } = await reshardVersion(localFiles, source, out, { psNum, layout });
+        const name = `ElasticDL reads version ${version} for ${psNum} servers, ${layout} names`;
+        cases.push({ kind: "elasticdl", name, path, version, dense, tables });
+      }
+    }
+  }
+}
+
 prepare();
 rmSync(work, { recursive: true, force: true });
 mkdirSync(work, { recursive: true });
@@ -150,6 +173,7 @@ const cases = [];
 await splitCases(cases);
 await loadCases(cases);
 await constantCases(cases);
+await elasticdlCases(cases);
 writeFileSync(join(work, "cases.json"), JSON.stringify(cases));
 const { stdout, stderr, status } = spawnSync(python, [join(here, "check.py"), join(work, "cases.json")], {
   encoding: "utf8",

@@ -1,8 +1,8 @@
-import type { ByteSource } from "../../bytes/byte-source.js";
+import { type ByteSource, SlicedSource, sliceSource } from "../../bytes/byte-source.js";
 import { joinSources } from "../../bytes/joined-source.js";
 import { MemorySource } from "../../bytes/memory-source.js";
 import { CorruptionError } from "../../errors.js";
-import type { FieldList } from "../../proto/field-list.js";
+import type { Field, FieldList } from "../../proto/field-list.js";
 import type { MessageView } from "../../proto/message-view.js";
 import { placeOf } from "../../proto/wire-head.js";
 import { decodeKey } from "../../tensor/key.js";
@@ -12,16 +12,25 @@ const LONGEST_NAME_BYTES = 2 ** 20;
 /** An entry up to this size is read at once, 16 KiB: looking into it would take as many bytes. */
 const SMALL_ENTRY_BYTES = 16 * 1024;
 
-/** Small parts of a file, read at once; what is large stays where it is. */
-export async function readSmall(source: ByteSource): Promise<ByteSource> {
-  if (source instanceof MemorySource || source.size > SMALL_ENTRY_BYTES) return source;
-  return new MemorySource(await source.read(0, source.size), source.name, placeOf(source, 0).offset);
+/**
+ * The value of a field of `file`; a small one is read at once. Whatever kind of source the file is, the place of every
+ * part of the value in the file is known, see {@link offsetInFile}.
+ */
+export async function readSmall(field: Field): Promise<ByteSource> {
+  const { source, valueStart, end } = field.range;
+  if (end - valueStart > SMALL_ENTRY_BYTES) return sliceSource(source, valueStart, end - valueStart);
+  return new MemorySource(await source.read(valueStart, end - valueStart), source.name, valueStart);
+}
+
+/** Where a part of a value begins in its file. */
+export function offsetInFile(part: ByteSource): number {
+  if (part instanceof MemorySource) return part.base;
+  return part instanceof SlicedSource ? part.start : Number.NaN;
 }
 
 /** A part of `file` that is in memory, as the part of the file that it is: so that it is not held in memory. */
 export function backInFile(file: ByteSource, part: ByteSource): ByteSource {
-  if (!(part instanceof MemorySource) || file instanceof MemorySource) return part;
-  return file.slice(part.base, part.size);
+  return part instanceof MemorySource ? sliceSource(file, part.base, part.size) : part;
 }
 
 /** The value of a varint field as a signed 64-bit number; 0 when it is absent. */

@@ -41,34 +41,34 @@ export async function readModel(model: MessageView, file: ByteSource): Promise<S
   checkWireTypes(list, [VERSION, INFOS, DENSE, TABLES, SHARD_HEADER, SLOTS, STATE, CHECKSUMS]);
   const infos = new Map<string, TableInfo>();
   for (const field of list.values(INFOS)) {
-    const info = await readInfo(await smallMessage(model, field));
+    const info = await readInfo(await smallMessage(field));
     if (!infos.has(info.name)) infos.set(info.name, info);
   }
   const dense = new Map<string, StoredEntry>();
   for (const field of list.values(DENSE)) {
-    const { name, value } = await readEntry(model, field);
+    const { name, value } = await readEntry(field);
     dense.set(name, { ...(await readTensor(value, file, name)), fields: [field.index] });
   }
   const tables = new Map<string, TableEntry>();
   for (const field of list.values(TABLES)) {
-    const { name, value } = await readEntry(model, field);
+    const { name, value } = await readEntry(field);
     tables.set(name, { ...(await readTable(value, file, name)), fields: [field.index] });
   }
   const slots: SlotEntry[] = [];
-  for (const field of list.values(SLOTS)) slots.push(await readSlot(await smallMessage(model, field), field, file));
+  for (const field of list.values(SLOTS)) slots.push(await readSlot(await smallMessage(field), field, file));
   const modelVersion = Number(BigInt.asIntN(32, await readInteger(model, list, VERSION)));
   return { modelVersion, infos, dense, tables, slots, state: await readState(model, list) };
 }
 
-/** The message in a field, read at once when it is small. */
-export async function smallMessage(parent: MessageView, field: Field): Promise<MessageView> {
+/** The message in a field of a file, read at once when it is small. */
+export async function smallMessage(field: Field): Promise<MessageView> {
   const rules = field.rule?.message;
   if (rules === undefined) throw new TypeError(`field ${field.number} holds no message`);
-  return new MessageView(rules, await readSmall(parent.value(field)));
+  return new MessageView(rules, await readSmall(field));
 }
 
-async function readEntry(model: MessageView, field: Field): Promise<{ name: string; value: MessageView }> {
-  const entry = await smallMessage(model, field);
+async function readEntry(field: Field): Promise<{ name: string; value: MessageView }> {
+  const entry = await smallMessage(field);
   const list = await entry.open();
   const name = await readText(entry, list, 1);
   return { name, value: await part(entry, 2) };

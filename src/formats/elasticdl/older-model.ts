@@ -37,8 +37,8 @@ export async function isOlderModel(model: MessageView): Promise<boolean> {
   const list = await model.open();
   if (list.count(4) > 0) return false;
   const verdicts = new Set<boolean | undefined>();
-  for (const field of list.values(2)) verdicts.add(isOlderField2(await rawFields(model, field)));
-  for (const field of list.values(3)) verdicts.add(isOlderField3(await rawFields(model, field)));
+  for (const field of list.values(2)) verdicts.add(isOlderField2(await rawFields(field)));
+  for (const field of list.values(3)) verdicts.add(isOlderField3(await rawFields(field)));
   const isUndecided = verdicts.delete(undefined);
   if (verdicts.size === 1) return verdicts.has(true);
   if (verdicts.size === 0 && !isUndecided) return false;
@@ -66,8 +66,8 @@ function isOlderField3(fields: FieldList): boolean | undefined {
   return wireType === WIRE.bytes && fields.count(3) === 0 ? false : undefined;
 }
 
-async function rawFields(model: MessageView, field: Field): Promise<FieldList> {
-  return (await smallMessage(model, field)).open();
+async function rawFields(field: Field): Promise<FieldList> {
+  return (await smallMessage(field)).open();
 }
 
 function wireTypeOf(fields: FieldList, number: number): number | undefined {
@@ -84,7 +84,7 @@ export async function readOlderModel(source: ByteSource): Promise<ShardCatalog> 
   checkWireTypes(list, [1, 2, 3]);
   const infos = new Map<string, TableInfo>();
   for (const field of list.values(3)) {
-    const view = await smallMessage(model, field);
+    const view = await smallMessage(field);
     const fields = await view.open();
     const name = await readText(view, fields, 1);
     const dim = await readSize(view, fields, 2, `dim of "${name}"`);
@@ -92,7 +92,7 @@ export async function readOlderModel(source: ByteSource): Promise<ShardCatalog> 
   }
   const dense = new Map<string, StoredEntry>();
   const tables = new Map<string, TableEntry>();
-  for (const field of list.values(2)) await takeTensor(model, field, source, { infos, dense, tables });
+  for (const field of list.values(2)) await takeTensor(field, source, { infos, dense, tables });
   const modelVersion = Number(BigInt.asIntN(32, await readInteger(model, list, 1)));
   return { modelVersion, infos, dense, tables, slots: [], state: NO_STATE };
 }
@@ -103,8 +103,8 @@ interface Catalog {
   readonly tables: Map<string, TableEntry>;
 }
 
-async function takeTensor(model: MessageView, field: Field, file: ByteSource, into: Catalog): Promise<void> {
-  const view = await smallMessage(model, field);
+async function takeTensor(field: Field, file: ByteSource, into: Catalog): Promise<void> {
+  const view = await smallMessage(field);
   const list = await view.open();
   const name = await readText(view, list, 1);
   const number = Number(await readInteger(view, list, 5));

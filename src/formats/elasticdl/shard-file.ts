@@ -7,8 +7,8 @@ import { CorruptionError, TruncatedError } from "../../errors.js";
 import type { FieldTable } from "../../proto/field-table.js";
 import { ShardModelSchema } from "../../proto/gen/cairn/elasticdl_checkpoint_pb.js";
 import { MessageView } from "../../proto/message-view.js";
-import { placeOf } from "../../proto/wire-head.js";
 import { CheckedSource } from "./checked-source.js";
+import { offsetInFile } from "./message-parts.js";
 import { readModel } from "./model-reader.js";
 import { parseShardName, type ShardName } from "./names.js";
 import { isOlderModel, readOlderModel } from "./older-model.js";
@@ -67,8 +67,8 @@ export class ShardFile {
     if (field === undefined || more.length > 0 || this.checksums === undefined) return entry.content;
     const [start, end] = [this.table.start(field), this.table.end(field)];
     // What is empty lies nowhere: then all of the field is before it.
-    const offset = entry.content.size === 0 ? end : placeOf(entry.content, 0).offset;
-    if (offset < start || offset + entry.content.size > end) {
+    const offset = entry.content.size === 0 ? end : offsetInFile(entry.content);
+    if (!(offset >= start && offset + entry.content.size <= end)) {
       // Put together from several places; it is checked by itself.
       this.given.set(field, undefined);
       return entry.content;
@@ -211,6 +211,7 @@ function elementRanges({ dense, tables, slots }: ShardCatalog): CheckedRange[] {
   for (const { ids } of tables.values()) sources.push(ids);
   return sources
     .filter(({ size }) => size > 0)
-    .map((part) => ({ start: placeOf(part, 0).offset, end: placeOf(part, 0).offset + part.size }))
+    .map((part) => ({ start: offsetInFile(part), end: offsetInFile(part) + part.size }))
+    .filter(({ start }) => !Number.isNaN(start))
     .sort((a, b) => a.start - b.start);
 }

@@ -40,6 +40,8 @@ export interface WriteVersionOptions extends StreamOptions {
   readonly layout?: Layout | undefined;
   /** Replace a version that is there. */
   readonly overwrite?: boolean | undefined;
+  /** Decide and check only, and write nothing. */
+  readonly dryRun?: boolean | undefined;
   /** Called when all is written and before it gets its name; what it throws leaves nothing behind. */
   readonly verify?: (() => Promise<void>) | undefined;
 }
@@ -70,6 +72,9 @@ export async function writeVersion(
   const target = versionTarget(path, contents.modelVersion, options.layout);
   const { plan, sizes } = await planShards(contents, psNum, target.path, options);
   const names = sizes.map((_, psId) => formatShardName({ psId, psNum }, target.layout));
+  const shards = names.map((name, psId) => ({ path: joinPath(target.path, name), byteLength: sizes[psId] as number }));
+  const written = { path: target.path, modelVersion: contents.modelVersion, shards };
+  if (options.dryRun) return written;
   await publishVersion(files, target, overwrite, async (temporary) => {
     for (let first = 0; first < psNum; first += SHARDS_AT_ONCE) {
       const group = names.slice(first, first + SHARDS_AT_ONCE).map((name, i) => ({
@@ -81,8 +86,7 @@ export async function writeVersion(
     }
     await options.verify?.();
   });
-  const shards = names.map((name, psId) => ({ path: joinPath(target.path, name), byteLength: sizes[psId] as number }));
-  return { path: target.path, modelVersion: contents.modelVersion, shards };
+  return written;
 }
 
 /** Refuses a version that has no place in the name of a directory. @throws {@link UsageError} (`usage`) */
