@@ -78,6 +78,10 @@ await step("npm test", "npm", ["test"], { count: countVitest });
 await step("npm start", "npm", ["start"]);
 await step(`tests on Node ${NEXT_LTS}`, nextNode(), ["node_modules/vitest/vitest.mjs", "run"], { count: countVitest });
 await step("test:interop", "npm", ["run", "test:interop"], { count: countPlain });
+// The server is built with Go, in about a minute.
+if (spawnSync("go", ["version"]).status === 0) {
+  await step("test:s3", "npm", ["run", "test:s3"], { count: countPlain });
+} else console.log("\n=== test:s3: not run, there is no Go to build the server with");
 await step("check", "npm", ["run", "check"]);
 const before = generated();
 const regenerated = await step("generate", "npm", ["run", "generate"]);

@@ -165,7 +165,8 @@ export function testFileStore(
       const first = await files.stat(at("file"));
       expect((await files.stat(at("file")))?.identity).toBe(first?.identity);
       const sink = await files.create(at("file"), { overwrite: true });
-      await sink.write(TWO);
+      // As long as the first: only the contents differ. An object store may give equal contents one identity.
+      await sink.write(files.copiesOnRename ? TWO.toReversed() : TWO);
       await sink.close();
       if (first?.identity !== undefined) expect((await files.stat(at("file")))?.identity).not.toBe(first.identity);
     });

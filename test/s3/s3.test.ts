@@ -135,11 +135,11 @@ describe("S3Files", () => {
     await put(files, `${root}/in/saved_model.pb`, readFixture("cpb/models/bigconst/saved_model.pb"));
     const bin = fileURLToPath(new URL("../../dist/bin/cairn.js", import.meta.url));
     const cairn = (...args: string[]) => spawnSync(process.execPath, [bin, ...args], { encoding: "utf8" });
-    const listed = cairn("tensors", `${root}/model.safetensors`, "--json");
+    const listed = cairn("tensors", `${root}/model.safetensors`, "--json", "-q");
     expect(listed.stderr).toBe("");
     expect(JSON.parse(listed.stdout).tensors.length).toBe(7);
     const split = cairn("split", `${root}/in`, `${root}/out`, "--max-chunk-size", "20000", "-q");
-    expect([split.status, split.stderr]).toEqual([0, ""]);
+    expect([split.status, split.stderr]).toEqual([0, expect.stringMatching(/^(warning: .*\n)*$/)]);
     expect(cairn("verify", `${root}/out`).status).toBe(0);
     expect(cairn("merge", `${root}/out`, `${root}/back`, "-q").status).toBe(0);
     const back = await files.open(`${root}/back/saved_model.pb`);
