@@ -97,18 +97,26 @@ describe("snappy", () => {
     expect(() => decompressSnappy(Uint8Array.of(0xff, 0xff, 0xff, 0xff, 0x0f), 1000)).toThrow(/announces 4294967295/);
   });
 
-  it("finds what a copy refers to 64 KiB back, in a stream of any length", async () => {
-    const literal = randomBytes(700_000);
+  it("finds what a copy refers to 64 KiB back, wherever in a stream", async () => {
     const offset = 65_535;
-    // A literal whose length minus one takes 3 bytes, and a copy of 64 bytes with an offset of 2.
+    const literal = randomBytes(50_000 + offset);
+    // Literals of 50,000 bytes, whose length minus one takes 2 bytes, and copies of 64 bytes with an offset of 2.
     // Source: google/snappy, format_description.txt, sections 2.1 and 2.2.
-    const head = Uint8Array.of((62 << 2) | 0, 699_999 & 255, (699_999 >> 8) & 255, 699_999 >> 16);
+    const head = (length: number) =>
+      Uint8Array.of((62 << 2) | 0, (length - 1) & 255, ((length - 1) >> 8) & 255, (length - 1) >> 16);
     const copy = Uint8Array.of((63 << 2) | 2, offset & 255, offset >> 8);
-    const block = concatBytes([encodeVarint(700_064), head, literal, copy]);
-    const expected = concatBytes([literal, literal.subarray(700_000 - offset, 700_064 - offset)]);
-    expectBytes(decompressSnappy(block, 700_064), expected);
+    const parts = [head(literal.length), literal];
+    let expected: Uint8Array = literal;
+    for (let i = 0; i < 20; i++) {
+      const more = randomBytes(50_000);
+      parts.push(copy, head(more.length), more);
+      const start = expected.length - offset;
+      expected = concatBytes([expected, expected.slice(start, start + 64), more]);
+    }
+    const block = concatBytes([encodeVarint(expected.length), ...parts]);
+    expectBytes(decompressSnappy(block, expected.length), expected);
     const codec = await loadCodec("snappy");
-    for (const size of [100_000, 262_144, 1_000_000]) {
+    for (const size of [10_000, 100_000, 262_144, 2_000_000]) {
       expectBytes(await collect(codec.decompressStream(inPieces(block, size))), expected);
     }
   });
