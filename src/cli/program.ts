@@ -7,6 +7,7 @@ import { exportCommand } from "./commands/export.js";
 import { getCommand } from "./commands/get.js";
 import { inspectCommand } from "./commands/inspect.js";
 import { mergeCommand } from "./commands/merge.js";
+import { psCommand } from "./commands/ps.js";
 import { splitCommand } from "./commands/split.js";
 import { tensorsCommand } from "./commands/tensors.js";
 import { verifyCommand } from "./commands/verify.js";
@@ -32,6 +33,7 @@ export function makeProgram(version: string): Command {
     convertCommand(),
     checkpointsCommand(),
     exportCommand(),
+    psCommand(),
     completionCommand(program),
   ];
   for (const command of commands) {

@@ -180,15 +180,13 @@ export class CheckpointSaver {
     const next = this.waiting;
     this.waiting = undefined;
     if (next !== undefined) this.start(next);
-    if (saved !== undefined) {
-      const shard = { modelVersion, ...saved, removed };
-      this.options.onSaved?.(shard);
-      save.resolve(shard);
-      return;
+    if (error !== undefined) {
+      const { code, message, file, hint } = error;
+      this.options.onProblem?.(modelVersion, new StorageError(code, message, { file, hint }));
     }
-    const { code = "write-failed", message = "no answer", file, hint } = error ?? {};
-    this.options.onProblem?.(modelVersion, new StorageError(code, message, { file, hint }));
-    save.resolve(undefined);
+    const shard = saved && { modelVersion, ...saved, removed };
+    if (shard !== undefined) this.options.onSaved?.(shard);
+    save.resolve(shard);
   }
 
   /** The thread is gone: nothing can be saved any more. */

@@ -51,7 +51,8 @@ const KNOWN: Record<string, Known> = {
  */
 export function parseInitializer(text: string, dim: number): RowInitializer {
   const match = /^\s*([A-Za-z_]+)\s*(?:\(([^()]*)\))?\s*$/.exec(text);
-  const known = KNOWN[(match?.[1] ?? "").replaceAll("_", "").toLowerCase()];
+  const name = (match?.[1] ?? "").replaceAll("_", "").toLowerCase();
+  const known = Object.hasOwn(KNOWN, name) ? KNOWN[name] : undefined;
   const args = (match?.[2] ?? "").split(",").filter((part) => part.trim() !== "");
   const numbers = args.map(Number);
   if (known === undefined || args.length > known.args || !numbers.every(Number.isFinite)) {

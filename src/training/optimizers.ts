@@ -83,7 +83,7 @@ function parseSettings(kind: OptimizerKind, args: string): Settings {
   const seen = new Set<string>();
   for (const part of args.split(";").filter((text) => text.trim() !== "")) {
     const [key = "", value = "", rest] = part.split("=").map((text) => text.trim());
-    const usual = kind.defaults[key];
+    const usual = Object.hasOwn(kind.defaults, key) ? kind.defaults[key] : undefined;
     if (usual === undefined || rest !== undefined || seen.has(key)) {
       throw new UsageError("usage", `setting of ${kind.type}`, {
         expected: `${Object.keys(kind.defaults).join(", ")}, each once and as key=value`,

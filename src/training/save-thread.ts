@@ -3,8 +3,12 @@ import { setTimeout as delay } from "node:timers/promises";
 import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import { joinPath } from "../bytes/path.js";
 import { prepareCrc32c } from "../codecs/crc32c.js";
+import { isCairnError } from "../errors.js";
+import { rankVersions, readMetrics } from "../formats/elasticdl/metrics.js";
 import { formatShardName, formatVersionName } from "../formats/elasticdl/names.js";
 import { publishShard, stagingPath, tidySide, uniqueName } from "../formats/elasticdl/publish.js";
+import { applyRetention, planRetention } from "../formats/elasticdl/retention.js";
+import { findProblem, listVersions } from "../formats/elasticdl/versions.js";
 import { localFiles } from "../platform/node/index.js";
 import { placeOfImage } from "./image-pool.js";
 import {
@@ -46,7 +50,7 @@ function imageAt(image: number, byteLength: number): Uint8Array {
   return new Uint8Array(memory, offset, byteLength);
 }
 
-async function save({ number, snapshot, target }: SaveJob): Promise<SaveAnswer> {
+async function save({ number, snapshot, target, keepCheckpointMax }: SaveJob): Promise<SaveAnswer> {
   const { directory, layout, psId, psNum } = target;
   const name = formatShardName({ psId, psNum }, layout);
   const versionPath = joinPath(directory, formatVersionName(snapshot.modelVersion, layout));
@@ -62,8 +66,35 @@ async function save({ number, snapshot, target }: SaveJob): Promise<SaveAnswer> 
     await localFiles.remove(temporary).catch(() => {});
     throw error;
   }
-  await tidySide(localFiles, directory);
-  return { number, saved: { path, byteLength: sink.position } };
+  const saved = { path, byteLength: sink.position };
+  try {
+    return { number, saved, removed: await removeOld(directory, psId, keepCheckpointMax) };
+  } catch (error) {
+    // Another server may have removed what was being looked at; the next save looks again.
+    if (isCairnError(error, "not-found")) return { number, saved };
+    return { number, saved, error: sendError(error) };
+  } finally {
+    await tidySide(localFiles, directory).catch(() => {});
+  }
+}
+
+/** Removes this server's part of versions that enough newer complete ones make superfluous; the best version stays. */
+async function removeOld(directory: string, psId: number, keepMax: number): Promise<string[]> {
+  if (keepMax === 0) return [];
+  const { versions } = await listVersions(localFiles, directory);
+  const retained = [];
+  for (const version of versions) {
+    const { modelVersion, path, shards } = version;
+    if (modelVersion === undefined) continue;
+    const isComplete = (await findProblem(localFiles, version, { quick: true })) === undefined;
+    retained.push({ modelVersion, path, shards, isComplete });
+  }
+  const record = await readMetrics(localFiles, directory).catch(() => undefined);
+  const [best] = record === undefined ? [] : rankVersions(record);
+  const keep = new Set(best === undefined ? [] : [best.version]);
+  const removals = planRetention(retained, { keepMax, keep, psId });
+  await applyRetention(localFiles, directory, removals);
+  return removals.map(({ path }) => path);
 }
 
 async function answer(job: SaveJob): Promise<void> {
