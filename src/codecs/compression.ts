@@ -35,6 +35,7 @@ export function loadCodec(type: Exclude<CompressionType, "none">): Promise<Codec
   if (codec === undefined) {
     codec = loadPlatformCodec(type);
     loaded.set(type, codec);
+    codec.catch(() => loaded.delete(type)); // what failed to load may load when it is tried again
   }
   return codec;
 }

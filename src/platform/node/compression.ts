@@ -3,9 +3,9 @@ import { pipeline } from "node:stream/promises";
 import { promisify } from "node:util";
 import zlib from "node:zlib";
 import type { ByteStream, Codec, CompressionType } from "../../codecs/compression.js";
-import { decompressSnappy, decompressSnappyStream } from "../../codecs/snappy.js";
-import { encodeVarint } from "../../codecs/varint.js";
+import { loadSnappy } from "../../codecs/snappy-codec.js";
 import { ZstdFrameEnd } from "../../codecs/zstd-frame.js";
+import { decompressZstdStream, oneZstdFrame } from "../../codecs/zstd-stream.js";
 import { MAX_IN_MEMORY_BYTES } from "../../limits.js";
 
 /** Loads the codec of a compression type for Node. */
@@ -97,7 +97,7 @@ function nativeZstd(): Codec {
       return transform(zstd.createZstdCompress(options), chunks);
     },
     decompressStream(chunks) {
-      return transform(zstd.createZstdDecompress({ chunkSize: STREAM_CHUNK_BYTES }), oneFrame(chunks));
+      return transform(zstd.createZstdDecompress({ chunkSize: STREAM_CHUNK_BYTES }), oneZstdFrame(chunks));
     },
   };
 }
@@ -108,19 +108,8 @@ function checkOneFrame(bytes: Uint8Array): void {
   frame.finish();
 }
 
-/** Passes chunks on as long as they belong to one frame. */
-async function* oneFrame(chunks: ByteStream): ByteStream {
-  const frame = new ZstdFrameEnd();
-  for await (const chunk of chunks) {
-    frame.take(chunk);
-    yield chunk;
-  }
-  frame.finish();
-}
-
 async function loadZstd(): Promise<Codec> {
   const { default: wasm } = await import("@foxglove/wasm-zstd");
-  const { Decompress } = await import("fzstd");
   await wasm.isLoaded;
   return {
     async compress(bytes, level = ZSTD_LEVEL) {
@@ -131,45 +120,8 @@ async function loadZstd(): Promise<Codec> {
       checkOneFrame(bytes);
       return plain(wasm.decompress(bytes, decodedSize));
     },
-    async *decompressStream(chunks) {
-      let outputs: Uint8Array[] = [];
-      const stream = new Decompress((output) => outputs.push(output));
-      for await (const chunk of oneFrame(chunks)) {
-        stream.push(new Uint8Array(chunk));
-        yield* outputs;
-        outputs = [];
-      }
-      stream.push(new Uint8Array(0), true);
-      yield* outputs;
-    },
+    decompressStream: decompressZstdStream,
   };
-}
-
-async function loadSnappy(): Promise<Codec> {
-  const { default: snappy } = await import("snappyjs");
-  return {
-    async compress(bytes) {
-      return snappy.compress(new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength));
-    },
-    async decompress(bytes, decodedSize) {
-      return decompressSnappy(bytes, decodedSize);
-    },
-    compressStream: (chunks, size) => compressFragments(snappy.compress, chunks, size),
-    decompressStream: decompressSnappyStream,
-  };
-}
-
-/** A Snappy block is its length and then fragments that do not refer to each other, so it can be written in pieces. */
-async function* compressFragments(
-  compress: (bytes: Uint8Array) => Uint8Array,
-  chunks: ByteStream,
-  size: number,
-): ByteStream {
-  yield encodeVarint(size);
-  for await (const chunk of chunks) {
-    const preamble = encodeVarint(chunk.length).length;
-    yield compress(new Uint8Array(chunk)).subarray(preamble);
-  }
 }
 
 /** Runs a zlib stream over chunks, which are copied, since the stream may keep them while the next one is read. */
