@@ -9,6 +9,7 @@ import sys
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 import numpy as np
+import safetensors
 import tensorflow as tf
 from tensorflow.core.framework import graph_pb2
 from tensorflow.core.protobuf import saved_model_pb2
@@ -85,7 +86,50 @@ def npy(case):
     return None
 
 
-KINDS = {"merges": merges, "loads": loads, "constants": constants, "npy": npy, "elasticdl": elasticdl}
+def safetensors_files(path):
+    """The files of a model, as loaders find them."""
+    if os.path.isfile(path):
+        return [path], None
+    index_path = os.path.join(path, "model.safetensors.index.json")
+    if not os.path.exists(index_path):
+        return [os.path.join(path, "model.safetensors")], None
+    with open(index_path, encoding="utf-8") as file:
+        index = json.load(file)
+    return [os.path.join(path, name) for name in sorted(set(index["weight_map"].values()))], index
+
+
+def safetensors_model(case):
+    """The reference library reads the tensors and texts that cairn wrote, and the index is as the hub has it."""
+    paths, index = safetensors_files(case["path"])
+    found, metadata, total = {}, {}, 0
+    for path in paths:
+        with open(path, "rb") as file:
+            raw = file.read()
+        for name, tensor in safetensors.deserialize(raw):
+            digest = hashlib.sha256(tensor["data"]).hexdigest()
+            found[name] = {"dtype": tensor["dtype"], "shape": tensor["shape"], "sha256": digest}
+            total += len(tensor["data"])
+            if index is not None and index["weight_map"].get(name) != os.path.basename(path):
+                return f"the index has {name} elsewhere"
+        with safetensors.safe_open(path, framework="np") as opened:
+            metadata.update(opened.metadata() or {})
+    if index is not None:
+        if index["metadata"].pop("total_size") != total or len(index["weight_map"]) != len(found):
+            return "total_size or weight_map are not those of the files"
+        metadata.update(index["metadata"])
+    if found != case["tensors"]:
+        return f"tensors differ: {sorted(found)}"
+    return None if metadata == case["metadata"] else f"metadata {metadata}"
+
+
+KINDS = {
+    "merges": merges,
+    "loads": loads,
+    "constants": constants,
+    "npy": npy,
+    "elasticdl": elasticdl,
+    "safetensors": safetensors_model,
+}
 
 with open(sys.argv[1]) as file:
     for case in json.load(file):

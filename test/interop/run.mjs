@@ -9,6 +9,7 @@ import { copySource } from "cairn/bytes";
 import { reshardVersion } from "cairn/elasticdl";
 import { localFiles } from "cairn/node";
 import { mergeModel, openSavedModel, splitModel } from "cairn/saved-model";
+import { safetensorsCases } from "./safetensors.mjs";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const here = join(root, "test/interop");
@@ -174,6 +175,7 @@ await splitCases(cases);
 await loadCases(cases);
 await constantCases(cases);
 await elasticdlCases(cases);
+await safetensorsCases(cases, join(root, "test/fixtures/safetensors"), work);
 writeFileSync(join(work, "cases.json"), JSON.stringify(cases));
 const { stdout, stderr, status } = spawnSync(python, [join(here, "check.py"), join(work, "cases.json")], {
   encoding: "utf8",
