@@ -11,7 +11,7 @@ import { psCommand } from "./commands/ps.js";
 import { splitCommand } from "./commands/split.js";
 import { tensorsCommand } from "./commands/tensors.js";
 import { verifyCommand } from "./commands/verify.js";
-import { EXIT } from "./terminal.js";
+import { EXIT, errorJson } from "./terminal.js";
 
 /** The command line. */
 export function makeProgram(version: string): Command {
@@ -59,8 +59,12 @@ export async function runProgram(args: readonly string[], version: string): Prom
     await makeProgram(version).parseAsync([...args], { from: "user" });
   } catch (error) {
     // commander ends `--help` and `--version` this way too, with exit code 0.
-    const { code, exitCode } = error as { code?: string; exitCode?: number };
+    const { code, exitCode, message } = error as { code?: string; exitCode?: number; message: string };
     if (code?.startsWith("commander.") !== true) throw error;
     process.exitCode = exitCode === 0 ? EXIT.good : EXIT.usage;
+    // For people it has been said on standard error.
+    if (exitCode === 0 || !args.includes("--json")) return;
+    const facts = errorJson({ code: "usage", message: message.replace(/^error: /, "") });
+    process.stdout.write(`${JSON.stringify({ error: facts }, undefined, 2)}\n`);
   }
 }

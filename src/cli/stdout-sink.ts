@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import type { ByteSink } from "../bytes/byte-sink.js";
 import { StorageError } from "../errors.js";
+import { EXIT } from "./terminal.js";
 
 /** Standard output as a sink. What has been written is gone, so it cannot be aborted. */
 export class StdoutSink implements ByteSink {
@@ -8,8 +9,9 @@ export class StdoutSink implements ByteSink {
   position = 0;
   private failure: Error | undefined;
 
-  /** Takes standard output over. */
+  /** Takes standard output over. Until the command has set another exit code, its end is a failure to write. */
   constructor() {
+    process.exitCode = EXIT.output;
     process.stdout.on("error", (error) => {
       this.failure = error;
     });

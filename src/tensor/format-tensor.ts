@@ -9,6 +9,8 @@ import { decodeElements, formatElement } from "./values.js";
 const SUMMARIZED_ELEMENTS = 1000;
 /** Elements at each end of a dimension that is cut short. */
 const EDGE_ELEMENTS = 3;
+/** Elements of one row go on in the next line beyond this. */
+const LINE_COLUMNS = 79;
 
 /** A tensor to print. */
 export interface PrintedTensor {
@@ -60,7 +62,22 @@ async function formatDimension(printing: Printing, dimension: number, offset: nu
       }
     }
   }
-  return `[${parts.join(isInner ? ", " : `,\n${" ".repeat(dimension + 1)}`)}]`;
+  const indent = " ".repeat(dimension + 1);
+  return isInner ? `[${inLines(parts, indent)}]` : `[${parts.join(`,\n${indent}`)}]`;
+}
+
+/** Elements with commas between them, in lines of a terminal's width. */
+function inLines(parts: readonly string[], indent: string): string {
+  let text = "";
+  let width = indent.length;
+  for (const [i, part] of parts.entries()) {
+    const piece = i === parts.length - 1 ? part : `${part},`;
+    const isNewLine = i > 0 && width + 1 + piece.length > LINE_COLUMNS;
+    const before = isNewLine ? `\n${indent}` : i === 0 ? "" : " ";
+    text += before + piece;
+    width = isNewLine ? indent.length + piece.length : width + before.length + piece.length;
+  }
+  return text;
 }
 
 /** The indexes that are shown, as ranges; undefined stands for those that are left out. */

@@ -52,6 +52,10 @@ async function run(path: string, key: string, options: GetOptions, terminal: Ter
     throw new UsageError("usage", "--ids and --region together");
   }
   const { filesFor } = await import("../files.js");
+  if (options.output !== undefined && options.output !== "-") {
+    const { checkOutputFile } = await import("../../bytes/output.js");
+    await checkOutputFile(filesFor(options.output), options.output, options.force);
+  }
   const { detection, tensors } = await openTensors(filesFor(path), path);
   try {
     for (const note of detection.notes) terminal.note(note);

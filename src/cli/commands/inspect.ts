@@ -46,7 +46,7 @@ async function run(path: string, options: InspectOptions, terminal: Terminal): P
       return;
     }
     const breadth = options.all ? Number.POSITIVE_INFINITY : SHOWN_SIBLINGS;
-    await printTree(root, { depth: options.depth, breadth }, terminal);
+    await printTree(root, { depth: options.depth, breadth, width: terminal.columns }, terminal);
   } finally {
     await inspection.close();
   }

@@ -38,13 +38,14 @@ async function merge(src: string, out: string, options: MergeOptions, terminal: 
     target: filesFor(out),
     sink: toStdout ? new StdoutSink() : undefined,
     ignoreVersion: options.ignoreVersion,
+    overwrite: options.force,
   });
   try {
     for (const note of plan.notes) terminal.note(note);
-    for (const warning of plan.warnings) terminal.warn(warning);
+    terminal.warnAll(plan.warnings);
     if (!options.dryRun) {
       const progress = terminal.progress("merge", plan.byteLength);
-      await plan.write({ overwrite: options.force, onBytes: progress.add, signal: terminal.signal });
+      await plan.write({ onBytes: progress.add, signal: terminal.signal });
     }
     const from = plan.chunkCount === 0 ? "which was not split" : `from ${plan.chunkCount} chunks`;
     const would = options.dryRun ? "would be " : "";

@@ -19,7 +19,7 @@ export function splitCommand(): Command {
       "Splits a SavedModel directory, or a .pb of a SavedModel or GraphDef, into a .cpb: chunks that no protobuf limit holds back.\nA model no larger than the chunk size is written as a .pb, and that is said.",
     )
     .argument("<src>", "SavedModel directory, .pb, .cpb or .pbtxt file")
-    .argument("<out>", "directory for a directory, .cpb file for a file")
+    .argument("<out>", "directory for a directory, .cpb file for a file, - for standard output")
     .addOption(new Option("--max-chunk-size <size>", "largest chunk").default(2 ** 30, "1GiB").argParser(sizeArgument))
     .addOption(
       new Option("--compression <type>", "how chunks are compressed; auto leaves what does not compress as it is")
@@ -42,14 +42,18 @@ async function split(src: string, out: string, options: SplitOptions, terminal: 
   const { splitModel } = await import("../../formats/saved-model/split-model.js");
   const { filesFor } = await import("../files.js");
   const { formatBytes } = await import("../../formats/text.js");
+  const { StdoutSink } = await import("../stdout-sink.js");
+  const toStdout = out === "-" && !options.dryRun;
   const plan = await splitModel(src, out, {
     source: filesFor(src),
     target: filesFor(out),
     maxChunkSize: options.maxChunkSize,
+    sink: toStdout ? new StdoutSink() : undefined,
+    overwrite: options.force,
   });
   try {
     for (const note of plan.notes) terminal.note(note);
-    for (const warning of plan.warnings) terminal.warn(warning);
+    terminal.warnAll(plan.warnings);
     const chunks = plan.chunks.map(({ type, path, size }, index) => ({ index, type, path, size }));
     if (options.dryRun) {
       terminal.print(
@@ -67,10 +71,14 @@ async function split(src: string, out: string, options: SplitOptions, terminal: 
     const written = await plan.write({
       compression: options.compression,
       transpose: options.transpose,
-      overwrite: options.force,
       onBytes: progress.add,
       signal: terminal.signal,
     });
+    if (toStdout) {
+      const what = written.isSplit ? `${written.chunkCount} chunks` : "not split, so written as it is";
+      terminal.note(`standard output: ${what}`);
+      return;
+    }
     const share = `${formatBytes(plan.protoBytes)} in ${formatBytes(written.byteLength)}`;
     if (written.isSplit) terminal.print(`${written.path}: ${written.chunkCount} chunks, ${share}`);
     else

@@ -31,7 +31,7 @@ async function run(path: string, terminal: Terminal): Promise<number> {
     },
   });
   const { ok, findings, good } = report;
-  terminal.json({ ...report, path });
+  terminal.json({ ok, format: report.format, findings: findings.map(findingJson), good, path });
   if (findings.length > 0 && good.length > 0) {
     terminal.print("still good:");
     for (const { what, byteLength } of good.slice(0, SHOWN_PARTS))
@@ -49,6 +49,11 @@ async function run(path: string, terminal: Terminal): Promise<number> {
     counts.length > 0 ? counts.join(", ") : `${formatCount(good.length, "part")} checked to the last byte`;
   terminal.print(`${path}: ${verdict}, ${summary}`);
   return ok ? EXIT.good : EXIT.findings;
+}
+
+/** A finding as `--json` shows it: what is not known is null. */
+function findingJson({ severity, code, file, offset, key, message }: Finding): Record<string, unknown> {
+  return { severity, code, file, offset: offset ?? null, key: key ?? null, message };
 }
 
 function findingLine({ severity, code, message, file, offset, key }: Finding, terminal: Terminal): string {

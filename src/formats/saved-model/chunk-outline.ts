@@ -11,6 +11,10 @@ import { TreeParts } from "../../splitter/tree-parts.js";
 import type { OutlineNode } from "../format.js";
 import { formatBytes, formatCount } from "../text.js";
 
+/** From more chunks than this on the largest are listed before all. */
+const LISTED_CHUNKS = 24;
+/** How many are listed as the largest. */
+const LARGEST_CHUNKS = 5;
 /** What a chunk is that holds a part of the tree of chunks. */
 const TREE_PART = "(tree of chunks)";
 
@@ -46,7 +50,8 @@ export async function outlineChunks(file: ChunkedFile, root: MessageRules): Prom
   const { metadata, metadataRecord, relatedNames } = file;
   const paths = await chunkPaths(file, root);
   const version = metadata.version;
-  const total = metadata.chunks.reduce((sum, { size }) => sum + Number(size), 0);
+  const sizes = metadata.chunks.map(({ size }) => Number(size));
+  const total = sizes.reduce((sum, size) => sum + size, 0);
   const places = relatedNames.length === 0 ? "" : ` in ${relatedNames.length + 1} files`;
   return {
     label: "chunks",
@@ -59,25 +64,46 @@ export async function outlineChunks(file: ChunkedFile, root: MessageRules): Prom
       files: [...relatedNames],
     },
     children: async () => {
-      const nodes: OutlineNode[] = [];
+      const nodes: OutlineNode[] = sizes.length > LISTED_CHUNKS ? [largestChunks(sizes, paths)] : [];
       for (const index of metadata.chunks.keys()) nodes.push(await outlineChunk(file, index, paths.get(index) ?? []));
       const { chunk, size } = metadataRecord;
-      nodes.push(await outlineRecord(file.reader.source, "metadata", "ChunkMetadata", { chunk, size }));
+      const metadataNode = await outlineRecord(file.reader.source, "metadata", "ChunkMetadata", { chunk, size });
+      nodes.push({ ...metadataNode, detail: `record   ${metadataNode.detail}` });
       return nodes;
     },
   };
+}
+
+/** The largest of many chunks, which a reader of the list may never come to. */
+function largestChunks(sizes: readonly number[], paths: ReadonlyMap<number, readonly string[]>): OutlineNode {
+  const largest = [...sizes.keys()].sort((a, b) => (sizes[b] ?? 0) - (sizes[a] ?? 0)).slice(0, LARGEST_CHUNKS);
+  return {
+    label: "largest",
+    kind: "largest-chunks",
+    facts: { indexes: largest },
+    children: async () =>
+      largest.map((index) => ({
+        label: String(index),
+        kind: "chunk",
+        detail: `${formatBytes(sizes[index] ?? 0).padStart(8)}  ${describePaths(paths.get(index) ?? [])}`,
+        facts: { index, size: sizes[index] ?? 0 },
+      })),
+  };
+}
+
+function describePaths(paths: readonly string[]): string {
+  return paths.length === 0 ? "(no field names it)" : paths.map((path) => path || "(root)").join(", ");
 }
 
 async function outlineChunk(file: ChunkedFile, index: number, paths: readonly string[]): Promise<OutlineNode> {
   const info = file.metadata.chunks[index];
   const type =
     info?.type === ChunkInfo_Type.BYTES ? "bytes" : info?.type === ChunkInfo_Type.MESSAGE ? "message" : "unset";
-  const what = paths.length === 0 ? "(no field names it)" : paths.map((path) => path || "(root)").join(", ");
-  const node = await outlineRecordOf(file, index, what);
+  const node = await outlineRecordOf(file, index, describePaths(paths));
   return {
     ...node,
     kind: "chunk",
-    detail: `${type}  ${node.detail}`,
+    detail: `${type.padEnd(7)}  ${node.detail}`,
     facts: {
       ...node.facts,
       index,
@@ -111,12 +137,12 @@ async function outlineRecord(
 ): Promise<OutlineNode> {
   const compression = (await compressionOf(source, chunk)) ?? "none";
   const shared = chunk.recordCount > 1 ? ` with ${chunk.recordCount - 1} more` : "";
-  const stored = compression === "none" ? "stored" : `${compression} ${formatBytes(chunk.dataSize)}${shared}`;
+  const stored = compression === "none" ? `stored${shared}` : `${compression} ${formatBytes(chunk.dataSize)}${shared}`;
   const kind = chunkTypeName(chunk.type) === "transposed" ? ", transposed" : "";
   return {
     label,
     kind: "record",
-    detail: `${formatBytes(size)}  ${stored}${kind}  ${what}`,
+    detail: `${formatBytes(size).padStart(8)}  ${stored}${kind}  ${what}`,
     facts: {
       compression,
       storedSize: chunk.dataSize,

@@ -1,10 +1,11 @@
 import type { ByteSink } from "../../bytes/byte-sink.js";
 import { type CopyOptions, copySource } from "../../bytes/copy-source.js";
 import type { FileStore } from "../../bytes/file-store.js";
+import { checkOutputFile } from "../../bytes/output.js";
 import { baseName, joinPath, withoutSuffix } from "../../bytes/path.js";
 import { UsageError } from "../../errors.js";
 import { ModelFile, SAVED_MODEL_PREFIX } from "./model-file.js";
-import { refuseSamePath, saveSavedModel } from "./save.js";
+import { checkModelDirectory, refuseSamePath, saveSavedModel } from "./save.js";
 
 /** No protobuf library reads a message from this size on, 2 GiB. */
 const PROTOBUF_LIMIT_BYTES = 2 ** 31;
@@ -21,7 +22,7 @@ export interface MergePlan {
   readonly warnings: readonly string[];
   readonly notes: readonly string[];
   /** Writes the output, and makes it visible when every chunk has been found good. */
-  write(options: CopyOptions & { readonly overwrite?: boolean | undefined }): Promise<void>;
+  write(options?: CopyOptions): Promise<void>;
   /** Gives back the input. */
   close(): Promise<void>;
 }
@@ -34,6 +35,8 @@ export interface MergeModelOptions {
   readonly sink?: ByteSink | undefined;
   /** Do not look at the version of the file, as TensorFlow does not. */
   readonly ignoreVersion?: boolean | undefined;
+  /** Whether an output that exists may be replaced; otherwise it is an error before the work begins. */
+  readonly overwrite?: boolean | undefined;
 }
 
 /**
@@ -47,11 +50,15 @@ export async function mergeModel(src: string, out: string, options: MergeModelOp
   const model = await ModelFile.open(sourceFiles, src, { check: true, ignoreVersion });
   try {
     const { directory, protoPath, ignored } = model.paths;
-    const merged = await model.proto.toSource();
     const toDirectory = directory !== undefined && sink === undefined;
-    if (!toDirectory && sink === undefined) checkOutputName(out);
     const notes = ignored.map((path) => `${path} is not read: ${protoPath} stands beside it and comes first`);
-    if (!toDirectory && sink === undefined) notes.push(...(await notesOnOutput(target, out)));
+    if (toDirectory) await checkModelDirectory(target, out, options.overwrite ?? false);
+    else if (sink === undefined) {
+      checkOutputName(out);
+      await checkOutputFile(target, out, options.overwrite);
+      notes.push(...(await notesOnOutput(target, out)));
+    }
+    const merged = await model.proto.toSource();
     const isLarge = merged.size >= PROTOBUF_LIMIT_BYTES;
     return {
       typeName: model.typeName,
@@ -61,12 +68,12 @@ export async function mergeModel(src: string, out: string, options: MergeModelOp
       warnings: isLarge ? [`the merged proto has ${merged.size} bytes: no protobuf library reads 2 GiB or more`] : [],
       notes,
       close: () => model.close(),
-      async write(writeOptions) {
+      async write(writeOptions = {}) {
+        const { overwrite } = options;
         if (toDirectory) {
-          await saveSavedModel(out, model, { ...writeOptions, files: target });
+          await saveSavedModel(out, model, { ...writeOptions, overwrite, files: target });
           return;
         }
-        const { overwrite } = writeOptions;
         const output = sink ?? (await target.create(out, { overwrite, expectedBytes: merged.size }));
         try {
           await copySource(merged, output, writeOptions);

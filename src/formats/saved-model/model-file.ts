@@ -2,11 +2,13 @@ import { type DescMessage, fromBinary, type MessageShape, toBinary } from "@bufb
 import type { FileStore } from "../../bytes/file-store.js";
 import { MemorySource } from "../../bytes/memory-source.js";
 import { joinPath } from "../../bytes/path.js";
-import { CorruptionError, LimitError, NotFoundError } from "../../errors.js";
+import { CorruptionError, isCairnError, LimitError, NotFoundError } from "../../errors.js";
 import { MAX_TEXT_BYTES } from "../../limits.js";
 import { GraphDefSchema } from "../../proto/gen/tensorflow/core/framework/graph_pb.js";
 import { SavedModelSchema } from "../../proto/gen/tensorflow/core/protobuf/saved_model_pb.js";
 import { MessageView } from "../../proto/message-view.js";
+import { RecordReader } from "../../riegeli/record-reader.js";
+import { inferRootSchema } from "../../splitter/infer-root.js";
 import { MergedProto, Merger, type MergerOptions } from "../../splitter/merger.js";
 
 /** The name that the proto of a SavedModel directory has, before its suffix. Source: saved_model/constants.py. */
@@ -69,7 +71,7 @@ export class ModelFile {
     const schema = isSavedModel ? SavedModelSchema : undefined;
     const proto = paths.protoPath.endsWith(".pbtxt")
       ? await openText(files, paths.protoPath, schema)
-      : await Merger.read(paths.protoPath, schema, { ...options, files });
+      : await openProto(paths.protoPath, schema, { ...options, files });
     return new ModelFile(files, paths, proto);
   }
 
@@ -86,6 +88,41 @@ export class ModelFile {
   /** Gives back the file. */
   close(): Promise<void> {
     return this.proto.close();
+  }
+}
+
+/** Opens a `.pb` or `.cpb`; when it is no such file, but the other kind under a wrong name, the error says so. */
+async function openProto(path: string, schema: DescMessage | undefined, options: MergerOptions): Promise<MergedProto> {
+  try {
+    return await Merger.read(path, schema, options);
+  } catch (error) {
+    const isForeign = path.endsWith(".cpb")
+      ? isCairnError(error, "block-header") && error.offset === 0
+      : isCairnError(error, "invalid-wire");
+    const other = isForeign ? await otherSuffix(path, options.files) : undefined;
+    if (other === undefined || !isCairnError(error)) throw error;
+    const { code, summary, offset, expected, actual, cause } = error;
+    const hint = `The file holds a proto of the other kind. Name it ${other}.`;
+    throw new CorruptionError(code, summary, { file: path, offset, expected, actual, cause, hint });
+  }
+}
+
+/** The suffix that a `.pb` or `.cpb` file should have, when it is not the one that it has. */
+async function otherSuffix(path: string, files: FileStore): Promise<string | undefined> {
+  const source = await files.open(path);
+  try {
+    if (!path.endsWith(".cpb")) {
+      await RecordReader.open(source);
+      return ".cpb";
+    }
+    if (source.size === 0) return undefined;
+    await inferRootSchema(source, undefined);
+    return ".pb";
+  } catch (error) {
+    if (isCairnError(error)) return undefined;
+    throw error;
+  } finally {
+    await source.close();
   }
 }
 

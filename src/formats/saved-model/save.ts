@@ -1,6 +1,7 @@
 import { copyTree } from "../../bytes/copy-tree.js";
 import { replaceDirectory } from "../../bytes/directory.js";
 import type { FileStore } from "../../bytes/file-store.js";
+import { checkOutputDirectory, liesIn } from "../../bytes/output.js";
 import { baseName, joinPath } from "../../bytes/path.js";
 import { UsageError } from "../../errors.js";
 import type { SplitterInput, SplitterOptions } from "../../splitter/composable-splitter.js";
@@ -44,6 +45,7 @@ export async function writeModelDirectory(
   options: WriteOptions & { readonly files: FileStore },
 ): Promise<WrittenProto> {
   const { files, overwrite = false } = options;
+  await checkModelDirectory(files, directory, overwrite);
   return replaceDirectory(files, directory, overwrite, async (temporary) => {
     if (model instanceof ModelFile && model.paths.directory !== undefined) {
       await carryOver(model.files, model.paths.directory, files, temporary, options);
@@ -52,6 +54,22 @@ export async function writeModelDirectory(
     if (model instanceof ModelFile) await model.proto.verify();
     return { ...written, path: joinPath(directory, baseName(written.path)) };
   });
+}
+
+/**
+ * Looks whether a SavedModel directory may be written: one that is replaced has to be one, or empty, since all in it goes.
+ * @throws {@link UsageError} (`exists`, `usage`)
+ */
+export function checkModelDirectory(files: FileStore, directory: string, overwrite: boolean): Promise<void> {
+  if (/\.(c?pb|pbtxt)$/.test(directory)) {
+    throw new UsageError("usage", "the output for a SavedModel directory is a directory", {
+      file: directory,
+      hint: "Leave the suffix away, or give the file in the directory as input.",
+    });
+  }
+  const isModel = (names: readonly string[]) =>
+    names.length === 0 || names.some((name) => /^saved_model\.(c?pb|pbtxt)$/.test(name));
+  return checkOutputDirectory(files, directory, overwrite, isModel);
 }
 
 /** A splitter of a model, which leaves it whole where the image format is not asked for. */
@@ -80,11 +98,16 @@ async function carryOver(
 }
 
 /**
- * Refuses to write where one reads from.
+ * Refuses to write where one reads from: over the input, or a directory in it or around it, which would be replaced.
  * @throws {@link UsageError} (`usage`)
  */
 export async function refuseSamePath(files: FileStore, source: string, target: string): Promise<void> {
   const normal = (path: string) => path.replace(/\/+$/, "").replace(/^(\.\/)+/, "");
-  if (normal(source) !== normal(target) && !(await files.isSame(source, target))) return;
-  throw new UsageError("usage", "the output is the input", { file: target, hint: "Choose another output." });
+  let what: string | undefined;
+  if (normal(source) === normal(target) || (await files.isSame(source, target))) what = "the output is the input";
+  else if ((await files.stat(source))?.kind === "directory") {
+    if (await liesIn(files, target, source)) what = "the output lies in the input";
+    else if (await liesIn(files, source, target)) what = "the output holds the input";
+  }
+  if (what !== undefined) throw new UsageError("usage", what, { file: target, hint: "Choose another output." });
 }

@@ -1,10 +1,13 @@
+import type { ByteSink } from "../../bytes/byte-sink.js";
+import { copySource } from "../../bytes/copy-source.js";
 import type { FileStore } from "../../bytes/file-store.js";
+import { checkOutputFile } from "../../bytes/output.js";
 import { baseName, joinPath, withoutSuffix } from "../../bytes/path.js";
 import { UsageError } from "../../errors.js";
 import { MessageSplitter } from "../../splitter/splitters.js";
-import type { WriteOptions, WrittenProto } from "../../splitter/write-proto.js";
+import { type WriteOptions, type WrittenProto, writeChunkedProto } from "../../splitter/write-proto.js";
 import { ModelFile } from "./model-file.js";
-import { refuseSamePath, writeModelDirectory } from "./save.js";
+import { checkModelDirectory, refuseSamePath, writeModelDirectory } from "./save.js";
 
 /** A chunk of a {@link SplitPlan}. */
 export interface PlannedChunk {
@@ -28,7 +31,7 @@ export interface SplitPlan {
   readonly warnings: readonly string[];
   readonly notes: readonly string[];
   /** Writes the output, which appears whole or not at all. */
-  write(options: WriteOptions): Promise<WrittenProto>;
+  write(options: Omit<WriteOptions, "overwrite">): Promise<WrittenProto>;
   /** Gives back the input. */
   close(): Promise<void>;
 }
@@ -39,6 +42,10 @@ export interface SplitModelOptions {
   readonly target: FileStore;
   /** In bytes. */
   readonly maxChunkSize: number;
+  /** Where to write the proto instead of a file of the target: standard output. */
+  readonly sink?: ByteSink | undefined;
+  /** Whether an output that exists may be replaced; otherwise it is an error before the work begins. */
+  readonly overwrite?: boolean | undefined;
 }
 
 /**
@@ -46,25 +53,35 @@ export interface SplitModelOptions {
  * @throws {@link UsageError} (`usage`) when the output's name does not fit, and what damaged files give
  */
 export async function splitModel(src: string, out: string, options: SplitModelOptions): Promise<SplitPlan> {
-  await refuseSamePath(options.target, src, out);
+  const { target, sink, overwrite = false } = options;
+  if (sink === undefined) await refuseSamePath(target, src, out);
   const model = await ModelFile.open(options.source, src, { check: true });
   try {
-    const { directory, protoPath, ignored } = model.paths;
+    const { directory: from, protoPath, ignored } = model.paths;
+    const directory = sink === undefined ? from : undefined;
+    if (directory !== undefined) await checkModelDirectory(target, out, overwrite);
     const source = await model.proto.toSource();
     const splitter = new MessageSplitter(model.proto.schema, source, { maxChunkSize: options.maxChunkSize });
     const { chunks, chunkedMessage, warnings } = await splitter.split();
     const isSplit = chunkedMessage.chunkedFields.length > 0;
     const suffix = isSplit ? ".cpb" : ".pb";
     const prefix = directory === undefined ? prefixOf(out) : joinPath(out, "saved_model");
+    if (directory === undefined && sink === undefined) await checkOutputFile(target, prefix + suffix, overwrite);
     const write = async (writeOptions: WriteOptions): Promise<WrittenProto> => {
-      const all = { ...writeOptions, files: options.target };
+      const all = { ...writeOptions, overwrite, files: target };
+      if (sink !== undefined) {
+        if (isSplit) await writeChunkedProto(sink, { chunks, chunkedMessage, warnings }, splitter.versionDef, all);
+        else await copySource(source, sink, all);
+        await model.proto.verify();
+        return { path: out, isSplit, chunkCount: chunks.length, byteLength: sink.position };
+      }
       if (directory !== undefined) return writeModelDirectory(out, model, splitter, all);
       return splitter.write(prefix, { ...all, keep: protoPath, beforeCommit: () => model.proto.verify() });
     };
     return {
       isSplit,
       chunks: chunks.map(({ type, path, source: chunk }) => ({ type, path, size: chunk.size })),
-      outputPath: prefix + suffix,
+      outputPath: sink === undefined ? prefix + suffix : out,
       protoBytes: source.size,
       byteLength: source.size + (directory === undefined ? 0 : await otherBytes(options.source, directory)),
       warnings,

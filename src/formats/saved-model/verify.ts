@@ -40,6 +40,11 @@ async function* verifyPlain(files: FileStore, path: string, paths: ModelPaths): 
     model = await ModelFile.open(files, path);
     const source = await model.proto.toSource();
     await checkWire(source, model.view.rules);
+    if (source.size === 0) {
+      yield finding("warning", "empty-file", "an empty file, which is a model with nothing in it", {
+        file: paths.protoPath,
+      });
+    }
     yield {
       kind: "good",
       what: `${paths.protoPath}: a ${model.typeName}, down to the innermost message`,

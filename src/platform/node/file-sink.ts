@@ -1,4 +1,4 @@
-import { writeSync, writevSync } from "node:fs";
+import { unlinkSync, writeSync, writevSync } from "node:fs";
 import { type FileHandle, link, open, rename, unlink } from "node:fs/promises";
 import { type ByteSink, concatBytes, totalLength } from "../../bytes/byte-sink.js";
 import { parentPath } from "../../bytes/path.js";
@@ -9,6 +9,26 @@ const SMALL_PIECE_BYTES = 2048;
 
 /** Writes up to this are done at once, 64 KiB: that takes less time than the way to another thread and back. */
 const SYNC_WRITE_BYTES = 64 * 1024;
+
+/** Files under temporary names that are being written. */
+const temporaries = new Set<string>();
+let isWatchingExit = false;
+
+/** Has a temporary file removed when the process is told to exit while it is being written. */
+export function removeAtExit(path: string): void {
+  temporaries.add(path);
+  if (isWatchingExit) return;
+  isWatchingExit = true;
+  process.once("exit", () => {
+    for (const one of temporaries) {
+      try {
+        unlinkSync(one);
+      } catch {
+        // It is gone already, or cannot be removed by us.
+      }
+    }
+  });
+}
 
 /**
  * Writes a file under a temporary name beside its own, and gives it its name when it is closed, after the data has
@@ -58,6 +78,8 @@ export class FileSink implements ByteSink {
     } catch (cause) {
       await unlink(this.temporaryPath).catch(() => {});
       throw cause instanceof UsageError ? cause : writeError(this.name, cause);
+    } finally {
+      temporaries.delete(this.temporaryPath);
     }
   }
 
@@ -67,6 +89,7 @@ export class FileSink implements ByteSink {
     this.isOpen = false;
     await this.handle.close().catch(() => {});
     await unlink(this.temporaryPath).catch(() => {});
+    temporaries.delete(this.temporaryPath);
   }
 
   private async writeAt(position: number, pieces: readonly Uint8Array[], length: number): Promise<void> {

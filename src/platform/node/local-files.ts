@@ -6,7 +6,7 @@ import type { OpenedSource } from "../../bytes/byte-source.js";
 import type { CreateOptions, FileInfo, FileStore, ScratchFile } from "../../bytes/file-store.js";
 import { baseName, joinPath, parentPath } from "../../bytes/path.js";
 import { NotFoundError, StorageError, UsageError } from "../../errors.js";
-import { FileSink, syncDirectory, writeError } from "./file-sink.js";
+import { FileSink, removeAtExit, syncDirectory, writeError } from "./file-sink.js";
 import { FileSource } from "./file-source.js";
 
 /** The files of this machine. Paths are relative to the working directory unless they begin with `/`. */
@@ -68,6 +68,7 @@ export class LocalFiles implements FileStore {
         await mkdir(folder, { recursive: true });
         return open(temporaryPath, "wx+");
       });
+      removeAtExit(temporaryPath);
       return new FileSink(path, handle, temporaryPath, overwrite);
     } catch (cause) {
       throw cause instanceof StorageError ? cause : writeError(path, cause);
