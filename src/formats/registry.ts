@@ -1,5 +1,6 @@
 import type { FileStore } from "../bytes/file-store.js";
 import { isCairnError, NotFoundError, UnsupportedError } from "../errors.js";
+import { checkpointFormat } from "./checkpoint/index.js";
 import { elasticdlFormat } from "./elasticdl/index.js";
 import type { Detection, Format } from "./format.js";
 import { riegeliFormat } from "./riegeli/index.js";
@@ -7,7 +8,13 @@ import { safetensorsFormat } from "./safetensors/index.js";
 import { savedModelFormat } from "./saved-model/index.js";
 
 /** All formats, in the order in which a path is offered to them: those that know their files surely come first. */
-export const FORMATS: readonly Format[] = [riegeliFormat, safetensorsFormat, elasticdlFormat, savedModelFormat];
+export const FORMATS: readonly Format[] = [
+  riegeliFormat,
+  safetensorsFormat,
+  elasticdlFormat,
+  savedModelFormat,
+  checkpointFormat,
+];
 
 /** A path, and the format that knows it. */
 export interface Detected {
@@ -38,6 +45,6 @@ export async function detectFormat(
   }
   throw new UnsupportedError("unknown-format", "nothing here that cairn knows", {
     file: path,
-    hint: "cairn reads SavedModel directories, .pb, .cpb and .pbtxt protos, safetensors, training checkpoints, and Riegeli/records files.",
+    hint: "cairn reads SavedModel directories, .pb, .cpb and .pbtxt protos, safetensors, TensorFlow and training checkpoints, and Riegeli/records files.",
   });
 }

@@ -34,3 +34,8 @@ export function encodeKey(key: string): Uint8Array {
 export function isHexKey(key: string): boolean {
   return key.startsWith(HEX_PREFIX);
 }
+
+/** The hex digits of a key that stands in hex, or undefined. */
+export function hexOfKey(key: string): string | undefined {
+  return isHexKey(key) ? key.slice(HEX_PREFIX.length) : undefined;
+}

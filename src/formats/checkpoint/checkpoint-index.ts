@@ -23,9 +23,12 @@ export class CheckpointIndex {
   readonly name: string;
   readonly table: TableReader;
   readonly header: BundleHeader;
+  /** Of the file. */
+  readonly byteLength: number;
 
-  private constructor(table: TableReader, header: BundleHeader) {
+  private constructor(table: TableReader, header: BundleHeader, byteLength: number) {
     this.name = table.name;
+    this.byteLength = byteLength;
     this.table = table;
     this.header = header;
   }
@@ -42,7 +45,7 @@ export class CheckpointIndex {
       throw new CorruptionError("bundle-header", "the index has no header", { file: source.name, offset: 0 });
     }
     const place = { file: source.name, offset: found.offset, key: "(header)" };
-    return new CheckpointIndex(table, decodeHeader(found.value, place));
+    return new CheckpointIndex(table, decodeHeader(found.value, place), source.size);
   }
 
   /** The entry of a key, or undefined. @throws CorruptionError (`table-block`, `table-entry`, `bundle-entry`) */

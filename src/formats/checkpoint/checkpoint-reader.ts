@@ -1,4 +1,4 @@
-import type { ByteSource } from "../../bytes/byte-source.js";
+import type { ByteSource, ReadOptions } from "../../bytes/byte-source.js";
 import type { FileStore } from "../../bytes/file-store.js";
 import { MemorySource } from "../../bytes/memory-source.js";
 import { type CairnError, NotFoundError, UsageError } from "../../errors.js";
@@ -149,6 +149,22 @@ export class CheckpointReader implements TensorSource {
   /** Checks what was given out and not read in order. @throws CorruptionError (`tensor-checksum`) */
   verify(): Promise<void> {
     return this.sources.verify();
+  }
+
+  /**
+   * Checks the bytes of one entry, that of a whole tensor or of a slice.
+   * @throws the errors of {@link CheckpointReader.data} and of its reads
+   */
+  async verifyEntry(placed: PlacedEntry, options?: ReadOptions): Promise<void> {
+    const dtype = checkedDType(placed);
+    if (dtype === "string") return (await this.sources.strings(placed)).strings.verify(options);
+    if (dtype === "variant") {
+      const variants = await this.sources.variants(placed);
+      await variants.read(0, variants.size, options);
+      return;
+    }
+    checkStoredSize(placed, dtype);
+    return (await this.sources.checked(placed)).verify(options);
   }
 
   /** Closes the files. */

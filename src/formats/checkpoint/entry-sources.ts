@@ -40,20 +40,22 @@ export class EntrySources {
     }
   }
 
-  /** The elements of an entry of fixed width, little-endian. */
-  async elements(placed: PlacedEntry, dtype: DType): Promise<ByteSource> {
-    const { entry } = placed;
+  /** The stored bytes of an entry of fixed width, which are checked as they are read. */
+  async checked(placed: PlacedEntry): Promise<CheckedSource> {
     const id = idOf(placed);
     const kept = this.unchecked.get(id);
-    let checked: CheckedSource;
-    if (kept instanceof CheckedSource) checked = kept;
-    else {
-      const checksum = { expected: unmaskCrc(entry.crc32c), initial: 0 };
-      checked = new CheckedSource(await this.files.stored(placed), this.placeOf(placed), checksum, () => {
-        this.unchecked.delete(id);
-      });
-      if (!checked.isVerified) this.unchecked.set(id, checked);
-    }
+    if (kept instanceof CheckedSource) return kept;
+    const checksum = { expected: unmaskCrc(placed.entry.crc32c), initial: 0 };
+    const checked = new CheckedSource(await this.files.stored(placed), this.placeOf(placed), checksum, () => {
+      this.unchecked.delete(id);
+    });
+    if (!checked.isVerified) this.unchecked.set(id, checked);
+    return checked;
+  }
+
+  /** The elements of an entry of fixed width, little-endian. */
+  async elements(placed: PlacedEntry, dtype: DType): Promise<ByteSource> {
+    const checked = await this.checked(placed);
     return this.isBigEndian ? swapped(checked, dtype) : checked;
   }
 

@@ -1,3 +1,4 @@
+import { withoutSuffix } from "../../bytes/path.js";
 import { type CorruptionError, UnsupportedError } from "../../errors.js";
 import { type DType, dtypeOf, elementBytes } from "../../tensor/dtype.js";
 import { type Region, regionShape } from "../../tensor/region.js";
@@ -5,6 +6,7 @@ import { checkShape, elementCount, formatShape, type Shape } from "../../tensor/
 import type { TensorFact, TensorInfo } from "../../tensor/tensor-source.js";
 import { entryError } from "./bundle-proto.js";
 import type { PlacedEntry } from "./checkpoint-index.js";
+import { OBJECT_GRAPH_KEY } from "./checkpoint-key.js";
 import { formatExtents } from "./tensor-slices.js";
 
 /** Where the bytes of a tensor, or of a slice of it, are stored. */
@@ -72,15 +74,37 @@ export function infoOf(placed: PlacedEntry, sliceShards?: ReadonlyMap<string, nu
   const width = elementBytes(dtype);
   const byteLength = width > 0 ? elementCount(entry.shape) * width : entry.size;
   const { key } = place;
-  if (entry.slices.length === 0) {
-    return { key, dtype, shape: entry.shape, byteLength, facts: { shard: entry.shardId } };
-  }
+  const { shape } = entry;
+  const name = nameOf(key);
+  const role = roleOf(key);
+  const known = {
+    key,
+    ...(name === key ? {} : { name }),
+    ...(role === undefined ? {} : { role }),
+    dtype,
+    shape,
+    byteLength,
+  };
+  if (entry.slices.length === 0) return { ...known, facts: { shard: entry.shardId } };
   const slices = entry.slices.map((extents): TensorFact => {
     const spec = formatExtents(extents);
     const shard = sliceShards?.get(spec);
     return shard === undefined ? { slice: spec } : { slice: spec, shard };
   });
-  return { key, dtype, shape: entry.shape, byteLength, facts: { slices } };
+  return { ...known, facts: { slices } };
+}
+
+// Source: tensorflow/python/checkpoint/saveable_compat.py and trackable_utils.py: object attributes, optimizer slots.
+const VALUE_SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE";
+const SLOT_STEP = "/.OPTIMIZER_SLOT/";
+
+function nameOf(key: string): string {
+  return withoutSuffix(key, VALUE_SUFFIX) || key;
+}
+
+function roleOf(key: string): TensorInfo["role"] {
+  if (key === OBJECT_GRAPH_KEY) return "structure";
+  return key.includes(SLOT_STEP) ? "slot" : undefined;
 }
 
 /** The error for a slice that a tensor names and the index does not have. */
