@@ -5,7 +5,7 @@ import { encodeDenseRequest, encodeGradients, encodeModel, encodeVectorsRequest 
 import { floatsOf } from "./float-view.js";
 import { type CallOptions, GrpcChannel } from "./grpc-channel.js";
 import type { AnswerEncoder } from "./grpc-server.js";
-import { type Id, toIds } from "./ids.js";
+import { type Id, idWords, toIds } from "./ids.js";
 import {
   emptyModel,
   type GradientsAnswerMessage,
@@ -122,9 +122,10 @@ export class PserverClient {
         if (values.length === 0) values = new Float32Array(all.length * width);
         dim = width;
         const rows = floatsOf(content, (count) => new Float32Array(count));
-        places.forEach((place, i) => {
-          values.set(rows.subarray(i * width, (i + 1) * width), place * width);
-        });
+        for (let i = 0; i < places.length; i++) {
+          const to = (places[i] as number) * width;
+          for (let k = 0; k < width; k++) values[to + k] = rows[i * width + k] as number;
+        }
       });
     });
     return { dim, values };
@@ -188,18 +189,31 @@ export class PserverClient {
   }
 
   private shareIds(ids: BigInt64Array): IdShare[] {
-    if (this.psNum === 1) return [{ ids, places: Array.from(ids.keys()) }];
+    if (this.psNum === 1) return [{ ids, places: Int32Array.from(ids.keys()) }];
     const owners = partitionIds(ids, this.psNum);
-    const places = this.channels.map((): number[] => []);
-    owners.forEach((owner, place) => void places[owner]?.push(place));
-    return places.map((list) => ({ ids: BigInt64Array.from(list, (place) => ids[place] as bigint), places: list }));
+    const counts = new Int32Array(this.psNum);
+    for (const owner of owners) counts[owner] = (counts[owner] as number) + 1;
+    const shares = Array.from(counts, (count) => ({ ids: new BigInt64Array(count), places: new Int32Array(count) }));
+    const words = shares.map((share) => idWords(share.ids));
+    const source = idWords(ids);
+    counts.fill(0);
+    for (let place = 0; place < owners.length; place++) {
+      const owner = owners[place] as number;
+      const at = counts[owner] as number;
+      counts[owner] = at + 1;
+      const target = words[owner] as Int32Array;
+      target[2 * at] = source[2 * place] as number;
+      target[2 * at + 1] = source[2 * place + 1] as number;
+      (shares[owner] as { places: Int32Array }).places[at] = place;
+    }
+    return shares;
   }
 }
 
 /** The ids that one server has, and where they stand in the whole list. */
 interface IdShare {
   readonly ids: BigInt64Array;
-  readonly places: readonly number[];
+  readonly places: Int32Array;
 }
 
 function takeRows({ tensor, ids }: SlicesMessage, share: IdShare): SlicesMessage {
