@@ -1,3 +1,5 @@
+import type { KeptState } from "../formats/checkpoint/kept-state.js";
+
 /** A checkpoint that a manager keeps, and when it was written. */
 export interface KeptCheckpoint {
   /** Its prefix. */
@@ -51,17 +53,11 @@ export function planSweep(retention: Retention, rules: RetentionRules): Sweep {
   return { kept, lastPreserved, removed };
 }
 
-/** What a state file says, with absolute or relative paths made to such as the manager uses. */
-export interface StoredRetention {
-  readonly kept: readonly { readonly path: string; readonly time: number | undefined }[];
-  readonly lastPreserved: number | undefined;
-}
-
 /**
  * Takes up what an earlier manager kept. Times that lie ahead are the present; without times all are as old as the last
  * that was kept for good. What is not younger than that was kept for good. Source: same file, CheckpointManager.__init__.
  */
-export function resumeRetention(stored: StoredRetention | undefined, now: number): Retention {
+export function resumeRetention(stored: KeptState | undefined, now: number): Retention {
   if (stored === undefined) return { kept: [], lastPreserved: now - 1 };
   const lastPreserved = Math.min(stored.lastPreserved ?? now - 1, now);
   const kept = stored.kept.map(({ path, time }) => ({ path, time: Math.min(time ?? lastPreserved, now) }));

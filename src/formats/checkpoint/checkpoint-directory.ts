@@ -14,7 +14,7 @@ import type {
 } from "../versioned-directory.js";
 import { listIfThere, shardPath } from "./bundle-paths.js";
 import { openCheckpoint } from "./checkpoint-reader.js";
-import { readState, removeCheckpoint, type StoredState, writeState } from "./state-file.js";
+import { type KeptState, readKeptState, removeCheckpoint, writeKeptState } from "./kept-state.js";
 
 /** A directory of checkpoints that one training wrote under one name, as TensorFlow's CheckpointManager keeps it. */
 export class CheckpointDirectory implements VersionedDirectory {
@@ -37,12 +37,16 @@ export class CheckpointDirectory implements VersionedDirectory {
   /** See {@link VersionedDirectory.latest}. */
   async latest(options: LookOptions = {}): Promise<LatestVersion> {
     const skipped: PassedOver[] = [];
-    for (const prefix of (await this.prefixes()).reverse()) {
-      const version = await this.look(prefix, options);
+    for await (const version of this.newestFirst(options)) {
       if (version.isComplete) return { latest: version, skipped };
-      skipped.push({ path: prefix, reason: version.reason ?? "not complete" });
+      skipped.push({ path: version.path, reason: version.reason ?? "not complete" });
     }
     return { latest: undefined, skipped };
+  }
+
+  /** All versions from the newest on, each looked at when its turn comes. */
+  async *newestFirst(options: LookOptions = {}): AsyncGenerator<DirectoryVersion> {
+    for (const prefix of (await this.prefixes()).reverse()) yield await this.look(prefix, options);
   }
 
   /** There are no metrics in such a directory, so none is the best. See {@link VersionedDirectory.best}. */
@@ -73,17 +77,17 @@ export class CheckpointDirectory implements VersionedDirectory {
   /** See {@link VersionedDirectory.prune}. The state file forgets what goes before it goes. */
   async prune({ remove }: PrunePlan): Promise<void> {
     const gone = new Set(remove.map(({ path }) => path));
-    const state = await readState(this.files, this.path);
+    const state = await readKeptState(this.files, this.path);
     if (state !== undefined) await this.forget(state, gone);
     for (const path of gone) await removeCheckpoint(this.files, path);
   }
 
-  private async forget(state: StoredState, gone: ReadonlySet<string>): Promise<void> {
+  private async forget(state: KeptState, gone: ReadonlySet<string>): Promise<void> {
     const kept = state.kept.filter(({ path }) => !gone.has(path));
-    if (kept.length === state.kept.length && !gone.has(state.latest)) return;
-    const latest = gone.has(state.latest) ? kept.at(-1)?.path : state.latest;
-    // Without any left TensorFlow finds that the named one is not there.
-    await writeState(this.files, this.path, { ...state, kept, latest: latest ?? state.latest });
+    const isLatestGone = state.latest !== undefined && gone.has(state.latest);
+    if (kept.length === state.kept.length && !isLatestGone) return;
+    const latest = isLatestGone ? kept.at(-1)?.path : state.latest;
+    await writeKeptState(this.files, this.path, { ...state, kept, latest });
   }
 
   /**
@@ -91,8 +95,11 @@ export class CheckpointDirectory implements VersionedDirectory {
    * their number, then those that it names, in its order, and last the one that it calls the latest.
    */
   private async prefixes(): Promise<string[]> {
-    const state = await readState(this.files, this.path);
-    const named = state === undefined ? [] : [...state.kept.map(({ path }) => path), state.latest];
+    const state = await readKeptState(this.files, this.path);
+    const named =
+      state === undefined
+        ? []
+        : [...state.kept.map(({ path }) => path), ...(state.latest === undefined ? [] : [state.latest])];
     const inOrder = named.filter((path, i) => named.lastIndexOf(path) === i);
     const found: string[] = [];
     for (const { path, kind } of await listIfThere(this.files, this.path)) {

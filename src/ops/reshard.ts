@@ -1,0 +1,162 @@
+import { isCairnError, UnsupportedError, UsageError } from "../errors.js";
+import type { Format, WriteOptions } from "../formats/format.js";
+import { detectFormat } from "../formats/registry.js";
+import { decodeObjectGraph, type ObjectNode, shortestPaths } from "../proto/object-graph.js";
+import { MaxShardSizePolicy, planShards, ShardableTensor, type ShardingCallback } from "../sharding/index.js";
+import type { ShardPlan } from "../sharding/shard-plan.js";
+import type { LazyTensor } from "../tensor/lazy-tensor.js";
+import { parseSliceSpec } from "../tensor/slice-spec.js";
+import { sliceTensor } from "../tensor/sliced-tensor.js";
+import { tensorFrom } from "../tensor/stored-tensor.js";
+import { STRING_LENGTH_BYTES } from "../tensor/strings.js";
+import type { StoredPlace, StoredTensor, TensorSource } from "../tensor/tensor-source.js";
+import type { Place } from "./convert.js";
+
+/** Options of {@link planReshard}. */
+export interface ReshardOptions {
+  /**
+   * Whether the callback gets slices as they are stored (`keep`) or whole tensors (`join`). When it isn't given, a
+   * {@link MaxShardSizePolicy} gets whole tensors and any other callback what is stored.
+   */
+  readonly slices?: "keep" | "join" | undefined;
+}
+
+/** The object that a tensor belongs to, as the object graph of its checkpoint has it. */
+export interface StoredObject extends ObjectNode {
+  readonly id: number;
+  /** The local names that lead to it from the root. */
+  readonly path: readonly string[];
+}
+
+/** How a checkpoint is going to be written anew. Close it in the end. */
+export interface Resharding {
+  readonly plan: ShardPlan;
+  /** Bytes that will be written. */
+  readonly byteLength: number;
+  /** Shards of the source. */
+  readonly sourceShardCount: number;
+  /** Writes the output, which appears whole or not at all. */
+  write(options?: WriteOptions): Promise<void>;
+  /** Gives back the source. */
+  close(): Promise<void>;
+}
+
+/**
+ * Plans how a checkpoint is written anew under a sharding callback. A tensor's device is that of the shard it was in, its
+ * trackable the {@link StoredObject} of the object graph, where there is one; tensors come in the order of their shards
+ * and bytes, the object graph last. No data is read but the lengths of strings.
+ * @throws UnsupportedError (`unsupported-operation`), PlanError (`invalid-plan`), {@link UsageError} (`usage`)
+ */
+export async function planReshard(
+  source: Place,
+  target: Place,
+  callback: ShardingCallback,
+  options: ReshardOptions = {},
+): Promise<Resharding> {
+  const { format, detection } = await detectFormat(source.files, source.path);
+  const { openTensors, writeTensors } = format;
+  if (openTensors === undefined || writeTensors === undefined) throw notSharded(format, source.path);
+  if (await isSame(source, target)) throw new UsageError("usage", "the output is the source", { file: target.path });
+  const tensors = await openTensors.call(format, detection);
+  try {
+    if (tensors.entries === undefined) throw notSharded(format, source.path);
+    const joins = options.slices === undefined ? callback instanceof MaxShardSizePolicy : options.slices === "join";
+    const pieces = await listPieces(tensors.entries(), joins);
+    const inputs = await shardableTensors(tensors, pieces);
+    const plan = await planShards(inputs, callback);
+    return {
+      plan,
+      byteLength: inputs.reduce((sum, { tensor }) => sum + tensor.byteLength, 0),
+      sourceShardCount: new Set(pieces.map(({ place }) => place.shard)).size,
+      write: (writeOptions = {}) => writeTensors.call(format, target.files, target.path, plan, writeOptions),
+      close: () => tensors.close(),
+    };
+  } catch (error) {
+    await tensors.close();
+    throw error;
+  }
+}
+
+function notSharded({ id }: Format, file: string): UnsupportedError {
+  return new UnsupportedError("unsupported-operation", `${id} files have no shards of tensors to arrange anew`, {
+    file,
+  });
+}
+
+/** A tensor or a stored slice of one. */
+interface Piece {
+  readonly key: string;
+  /** Empty for a whole tensor. */
+  readonly sliceSpec: string;
+  readonly place: StoredPlace;
+}
+
+async function listPieces(entries: AsyncIterable<StoredTensor>, joins: boolean): Promise<Piece[]> {
+  const pieces: Piece[] = [];
+  for await (const { key, shape, stored, slices } of entries) {
+    const [first] = slices.map((slice) => slice.stored).sort(comparePlaces);
+    const whole = stored ?? (joins ? first : undefined);
+    if (whole !== undefined) {
+      pieces.push({ key, sliceSpec: "", place: whole });
+      continue;
+    }
+    for (const slice of slices)
+      pieces.push({ key, sliceSpec: `${shape.join(" ")} ${slice.extents}`, place: slice.stored });
+  }
+  return pieces.sort((a, b) => comparePlaces(a.place, b.place));
+}
+
+function comparePlaces(a: StoredPlace, b: StoredPlace): number {
+  return a.shard - b.shard || a.offset - b.offset;
+}
+
+async function shardableTensors(source: TensorSource, pieces: readonly Piece[]): Promise<ShardableTensor[]> {
+  const { key: graphKey, owners } = await readOwners(source);
+  const wholes = new Map<string, LazyTensor>();
+  const inputs: ShardableTensor[] = [];
+  for (const { key, sliceSpec, place } of pieces) {
+    let whole = wholes.get(key);
+    if (whole === undefined) {
+      whole = await tensorFrom(source, key);
+      wholes.set(key, whole);
+    }
+    const region = parseSliceSpec(sliceSpec)?.region;
+    const tensor = region === undefined ? whole : sliceTensor(whole, region);
+    const device = `/job:localhost/replica:0/task:0/device:CPU:${place.shard}`;
+    inputs.push(new ShardableTensor({ checkpointKey: key, sliceSpec, device, tensor, trackable: owners.get(key) }));
+  }
+  const isGraph = ({ checkpointKey }: ShardableTensor) => checkpointKey === graphKey;
+  return [...inputs.filter((input) => !isGraph(input)), ...inputs.filter(isGraph)];
+}
+
+interface Owners {
+  /** The key of the object graph, when there is one. */
+  readonly key: string | undefined;
+  readonly owners: ReadonlyMap<string, StoredObject>;
+}
+
+/** The objects of a checkpoint by the keys of their tensors. What cannot be read as a graph is a tensor as any other. */
+async function readOwners(source: TensorSource): Promise<Owners> {
+  const owners = new Map<string, StoredObject>();
+  for await (const { key, role, dtype, shape } of source.tensors()) {
+    if (role !== "structure" || dtype !== "string" || shape.length > 0) continue;
+    try {
+      const data = await source.data(key);
+      const bytes = await data.read(0, data.size);
+      const graph = decodeObjectGraph(bytes.subarray(STRING_LENGTH_BYTES), data.name);
+      const paths = shortestPaths(graph);
+      for (const [id, node] of graph.entries()) {
+        const object = { ...node, id, path: paths[id] ?? [] };
+        for (const { checkpointKey } of node.attributes) owners.set(checkpointKey, object);
+      }
+    } catch (error) {
+      if (!isCairnError(error, "object-graph")) throw error;
+    }
+    return { key, owners };
+  }
+  return { key: undefined, owners };
+}
+
+async function isSame(source: Place, target: Place): Promise<boolean> {
+  return source.path === target.path || source.files.isSame(source.path, target.path);
+}
