@@ -498,6 +498,13 @@ describe("models on a web server", () => {
     expect(server.take().requests).toBeLessThanOrEqual(most);
   });
 
+  it("shows a SavedModel by the address of its directory", async () => {
+    server.serve("/tiny/saved_model.pb", readFixture("cpb/models/tiny/saved_model.pb"));
+    const { root, close } = await inspect(store(), server.url("/tiny/"));
+    expect(root.facts).toMatchObject({ type: "SavedModel", metaGraphCount: 1 });
+    await close();
+  });
+
   it("gives one tensor of a sharded safetensors model in 2 requests when its shard is small", async () => {
     for (const name of [
       "model.safetensors.index.json",

@@ -1,7 +1,7 @@
 import { type CairnError, CorruptionError, LimitError, TruncatedError, UnsupportedError } from "../../errors.js";
 import { MAX_SAFETENSORS_HEADER_BYTES } from "../../limits.js";
 import { type DType, elementBytes } from "../../tensor/dtype.js";
-import { decodeKey, encodeKey } from "../../tensor/key.js";
+import { decodeKey, encodeKey, isHexKey } from "../../tensor/key.js";
 import { compareKeys } from "../../tensor/key-order.js";
 import { checkShape, elementCount, formatShape, type Shape } from "../../tensor/shape.js";
 import { alignmentRank, codeOfDType, findDTypeOfCode } from "./dtypes.js";
@@ -85,7 +85,7 @@ export function decodeHeader(bytes: Uint8Array, file: string): Header {
   const tensors: HeaderTensor[] = [];
   json.readObject((key) => {
     if (key === METADATA_KEY) metadata = readMetadata(json);
-    else tensors.push(readTensor(json, decodeKey(new TextEncoder().encode(key))));
+    else tensors.push(readTensor(json, decodeName(key)));
   });
   json.readEnd();
   return { metadata, tensors };
@@ -254,6 +254,11 @@ function padHeader(text: Uint8Array): Uint8Array {
   new DataView(header.buffer).setBigUint64(0, BigInt(length), true);
   header.set(text, HEADER_LENGTH_BYTES);
   return header;
+}
+
+/** The key of a name in a header or an index. */
+export function decodeName(name: string): string {
+  return isHexKey(name) ? decodeKey(new TextEncoder().encode(name)) : name;
 }
 
 /** The name of a key in a header or an index. @throws {@link UnsupportedError} (`unsupported-operation`) */

@@ -1,12 +1,15 @@
 import { CorruptionError, LimitError } from "../../errors.js";
 import { MAX_JSON_DEPTH, MAX_OFFSET } from "../../limits.js";
 
-/** What JSON takes for space. Source: RFC 8259, section 2. */
-const SPACE = /[\t\n\r ]*/y;
 /** A run of a string without escapes. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters end a string, since JSON has none there
 const PLAIN = /[^"\\\u0000-\u001f]*/y;
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
+const WHOLE = /^\d+$/;
+/** Any surrogate: most strings have none. */
+const SURROGATE = /[\ud800-\udfff]/;
+/** Keys of an object that are kept as a list. */
+const FEW_KEYS = 8;
 const ESCAPES: Readonly<Record<string, string>> = {
   '"': '"',
   "\\": "\\",
@@ -64,12 +67,18 @@ export class JsonReader {
    * @throws {@link CorruptionError} (`invalid-json`), also for a key that stands twice
    */
   readObject(visit: (key: string) => void): void {
-    const keys = new Set<string>();
+    // Most objects have a handful of keys, for which a list is faster.
+    const few: string[] = [];
+    let many: Set<string> | undefined;
     this.readList("{", "}", () => {
+      this.skipSpace();
       const start = this.position;
       const key = this.readString();
-      if (keys.has(key)) throw this.wrong(`the key ${JSON.stringify(key)} stands twice`, start);
-      keys.add(key);
+      if (many === undefined ? few.includes(key) : many.has(key)) {
+        throw this.wrong(`the key ${JSON.stringify(key)} stands twice`, start);
+      }
+      if (many !== undefined) many.add(key);
+      else if (few.push(key) > FEW_KEYS) many = new Set(few);
       this.expect(":");
       visit(key);
     });
@@ -84,15 +93,14 @@ export class JsonReader {
   /** Reads a string. */
   readString(): string {
     this.expect('"');
-    let value = "";
-    for (;;) {
-      value += this.match(PLAIN);
-      const next = this.text[this.position++];
-      if (next === '"') break;
+    const start = this.position;
+    this.skip(PLAIN);
+    let value = this.text.slice(start, this.position);
+    for (let next = this.text[this.position++]; next !== '"'; next = this.text[this.position++]) {
       if (next !== "\\") throw this.wrong("the string does not end", this.position - 1);
-      value += this.readEscape();
+      value += this.readEscape() + this.match(PLAIN);
     }
-    if (/[\ud800-\udfff]/.test(value) && !isWellFormed(value)) throw this.wrong("half of a surrogate pair");
+    if (!isWellFormed(value)) throw this.wrong("half of a surrogate pair");
     return value;
   }
 
@@ -104,7 +112,7 @@ export class JsonReader {
     this.skipSpace();
     const start = this.position;
     const text = this.match(NUMBER);
-    if (!/^\d+$/.test(text)) throw this.wrong("no whole number of 0 or more", start);
+    if (text === "" || !WHOLE.test(text)) throw this.wrong("no whole number of 0 or more", start);
     const value = Number(text);
     if (value <= MAX_OFFSET) return value;
     throw new LimitError("limit", "a number", {
@@ -193,15 +201,25 @@ export class JsonReader {
     return this.text[this.position] ?? "";
   }
 
+  /** Source: RFC 8259, section 2, `ws`. */
   private skipSpace(): void {
-    this.match(SPACE);
+    for (;;) {
+      const code = this.text.charCodeAt(this.position);
+      if (code !== 0x20 && code !== 0x0a && code !== 0x0d && code !== 0x09) return;
+      this.position++;
+    }
+  }
+
+  /** Goes behind what a pattern matches here, if anything. */
+  private skip(pattern: RegExp): void {
+    pattern.lastIndex = this.position;
+    if (pattern.test(this.text)) this.position = pattern.lastIndex;
   }
 
   private match(pattern: RegExp): string {
-    pattern.lastIndex = this.position;
-    const text = pattern.exec(this.text)?.[0] ?? "";
-    this.position += text.length;
-    return text;
+    const start = this.position;
+    this.skip(pattern);
+    return this.text.slice(start, this.position);
   }
 
   private place(position = this.position): { file: string; offset: number } {
@@ -211,5 +229,5 @@ export class JsonReader {
 
 /** Whether every surrogate has its other half: only then can a string be UTF-8. */
 export function isWellFormed(text: string): boolean {
-  return !/[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/.test(text);
+  return !SURROGATE.test(text) || !/[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/.test(text);
 }

@@ -1,8 +1,7 @@
 import type { FileStore } from "../../bytes/file-store.js";
 import { CorruptionError, LimitError } from "../../errors.js";
 import { MAX_SAFETENSORS_HEADER_BYTES, MAX_SAFETENSORS_SHARDS } from "../../limits.js";
-import { decodeKey } from "../../tensor/key.js";
-import { encodeName, type SafetensorsMetadata } from "./header.js";
+import { decodeName, encodeName, type SafetensorsMetadata } from "./header.js";
 import { JsonReader } from "./json-reader.js";
 
 /** What a `….safetensors.index.json` says. */
@@ -61,7 +60,7 @@ function readWeightMap(json: JsonReader, file: string): Map<string, string> {
     if (shards.add(shard).size > MAX_SAFETENSORS_SHARDS) {
       throw new LimitError("limit", "files of a model", { file, expected: `at most ${MAX_SAFETENSORS_SHARDS}` });
     }
-    weightMap.set(decodeKey(new TextEncoder().encode(key)), shard);
+    weightMap.set(decodeName(key), shard);
   });
   return weightMap;
 }

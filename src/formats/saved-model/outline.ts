@@ -1,5 +1,6 @@
 import type { FileInfo, FileStore } from "../../bytes/file-store.js";
 import { baseName, joinPath } from "../../bytes/path.js";
+import { isCairnError } from "../../errors.js";
 import { AssetFileDefSchema } from "../../proto/gen/tensorflow/core/protobuf/meta_graph_pb.js";
 import { SavedObjectGraphSchema } from "../../proto/gen/tensorflow/core/protobuf/saved_object_graph_pb.js";
 import { nameOf } from "../../proto/message-path.js";
@@ -173,7 +174,10 @@ function kindName(kind: string): string {
 /** The files of a SavedModel directory beside the proto. */
 async function outlineFiles(files: FileStore, directory: string): Promise<OutlineNode[]> {
   const found: FileInfo[] = [];
-  await collectFiles(files, directory, found);
+  await collectFiles(files, directory, found).catch((error: unknown) => {
+    // A web server cannot list them.
+    if (!isCairnError(error, "unsupported-operation")) throw error;
+  });
   const others = found.filter(({ path }) => !/\/saved_model\.(c?pb|pbtxt)$/.test(path));
   if (others.length === 0) return [];
   return [
