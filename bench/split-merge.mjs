@@ -18,14 +18,23 @@ const { values: options } = parseArgs({
   },
 });
 
+const bytes = Number(options.bytes);
+const rounds = Number(options.rounds);
+if (!(bytes >= 1e6 && Number.isInteger(rounds) && rounds >= 1)) {
+  console.error("--bytes is a number from 1e6 on, --rounds a whole number from 1 on");
+  process.exit(2);
+}
+/** A small model is cut too. */
+const chunkSize = String(Math.floor(Math.min(100e6, bytes / 4)));
+
 const folder = join(options.dir, `cairn-bench-${process.pid}`);
 mkdirSync(folder, { recursive: true });
 const at = (name) => join(folder, name);
 const pb = at("model.pb");
 
 try {
-  console.log(`making a model of ${Number(options.bytes) / 1e6} MB in ${options.dir} …`);
-  await makeModel(pb, { bytes: Number(options.bytes) });
+  console.log(`making a model of ${bytes / 1e6} MB in ${options.dir} …`);
+  await makeModel(pb, { bytes });
   const results = [];
   for (const compression of options.compression.split(",")) {
     const cpb = at(`split-${compression}.cpb`);
@@ -34,13 +43,13 @@ try {
       { name: "node", job: "node" },
       { name: "cp", job: "cp", source: pb, output: at("copy.pb") },
       { name: "plain", job: "plain", source: pb, output: at("copy.pb") },
-      { name: "split", job: "split", source: pb, output: cpb, option: compression },
+      { name: "split", job: "split", source: pb, output: cpb, option: compression, chunkSize },
       { name: "merge", job: "merge", source: cpb, output: back },
       { name: "verify", job: "verify", source: cpb },
       { name: "signatures", job: "signatures", source: cpb },
       { name: "inspect", job: "inspect", source: cpb },
     ];
-    const medians = measure(jobs, Number(options.rounds));
+    const medians = measure(jobs, rounds);
     const { node, cp, plain } = medians;
     const rows = ["split", "merge", "verify", "signatures", "inspect"].map((work) => {
       const { ms, minMs, cpuMs, peakMB } = medians[work];

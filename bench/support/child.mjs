@@ -1,7 +1,7 @@
 // One job in a process of its own, so that memory and start are its own too. Prints what it took as JSON.
 import { closeSync, openSync, readFileSync, readSync, writeSync } from "node:fs";
 
-const [, , job, source, output, option = "none"] = process.argv;
+const [, , job, source, output, option = "none", chunkSize = "100MB"] = process.argv;
 
 const jobs = {
   /** Nothing: Node's own start and memory. */
@@ -18,7 +18,7 @@ const jobs = {
   },
 
   split: () =>
-    cairn("split", source, output, "--max-chunk-size", "100MB", "--compression", option, "--force", "--quiet"),
+    cairn("split", source, output, "--max-chunk-size", chunkSize, "--compression", option, "--force", "--quiet"),
   merge: () => cairn("merge", source, output, "--force", "--quiet"),
   verify: () => cairn("verify", source, "--quiet"),
   inspect: () => cairn("inspect", source, "--json"),

@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 const CHILD = fileURLToPath(new URL("./child.mjs", import.meta.url));
 
 /** Runs one job; the output is removed first, so that each writes new pages. */
-function runOnce({ job, source = "", output = "", option = "none" }) {
+function runOnce({ job, source = "", output = "", option = "none", chunkSize = "100MB" }) {
   if (output !== "" && existsSync(output)) rmSync(output);
   const startMs = performance.now();
   if (job === "cp") {
@@ -14,7 +14,7 @@ function runOnce({ job, source = "", output = "", option = "none" }) {
     if (status !== 0) throw new Error(`cp failed with ${status}`);
     return { ms: performance.now() - startMs, cpuMs: Number.NaN, peakMB: Number.NaN };
   }
-  const { status, stderr } = spawnSync(process.execPath, [CHILD, job, source, output, option], {
+  const { status, stderr } = spawnSync(process.execPath, [CHILD, job, source, output, option, chunkSize], {
     encoding: "utf8",
     maxBuffer: 2 ** 28,
   });
