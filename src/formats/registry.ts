@@ -32,7 +32,10 @@ export async function detectFormat(
   formats: readonly Format[] = FORMATS,
 ): Promise<Detected> {
   for (const format of formats) {
-    const detection = await format.detect(files, path);
+    const detection = await format.detect(files, path).catch((error: unknown) => {
+      // A web server cannot list a directory, so that a format that looks for names there cannot be told.
+      if (!isCairnError(error, "unsupported-operation")) throw error;
+    });
     if (detection !== undefined) return { format, detection };
   }
   if ((await files.stat(path)) === undefined) {
