@@ -82,6 +82,8 @@ export interface VerifyOptions {
 export interface WriteOptions extends VerifyOptions {
   /** Replace what is there. */
   readonly overwrite?: boolean | undefined;
+  /** Called when all data have been read, before anything is visible: the last place to refuse it. */
+  readonly beforeCommit?: (() => Promise<void>) | undefined;
   /** Texts that the files carry along, where the format has room for such; see `TensorSource.metadata`. */
   readonly metadata?: Readonly<Record<string, string>> | undefined;
   /** Of training checkpoints: for how many parameter servers, and how the files are called. */

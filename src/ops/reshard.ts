@@ -68,7 +68,10 @@ export async function planReshard(
       plan,
       byteLength: inputs.reduce((sum, { tensor }) => sum + tensor.byteLength, 0),
       sourceShardCount: new Set(pieces.map(({ place }) => place.shard)).size,
-      write: (writeOptions = {}) => writeTensors.call(format, target.files, target.path, plan, writeOptions),
+      write: (writeOptions = {}) => {
+        const beforeCommit = () => tensors.verify();
+        return writeTensors.call(format, target.files, target.path, plan, { beforeCommit, ...writeOptions });
+      },
       close: () => tensors.close(),
     };
   } catch (error) {

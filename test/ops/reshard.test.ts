@@ -148,20 +148,21 @@ describe("resharding", () => {
     );
   });
 
-  it("writes nothing when a tensor of the source is damaged", async () => {
+  it.each([
+    ["max24", "data-00007", new ShardByTaskPolicy()],
+    ["max24", "data-00007", new MaxShardSizePolicy({ maxShardSize: 40 })],
+    ["max1000", "data-00000", new MaxShardSizePolicy({ maxShardSize: 24 })],
+  ] as const)("writes nothing when a tensor of the source is damaged: %s", async (name, shard, callback) => {
     const folder = join(FIXTURES, "max_shard_size");
-    const damaged = readdirSync(folder)
-      .filter((name) => name.startsWith("max24."))
-      .map((name) => [`in/${name}`, new Uint8Array(readFileSync(join(folder, name)))] as const);
-    const shard = damaged.find(([name]) => name.includes("data-00007"))!;
-    shard[1][2]! ^= 1;
-    const files = new MemoryStore(damaged);
-    for (const callback of [new ShardByTaskPolicy(), new MaxShardSizePolicy({ maxShardSize: 40 })]) {
-      const plan = await planReshard({ files, path: "in/max24" }, { files, path: "out/ckpt" }, callback);
-      const error = await plan.write().catch((one: unknown) => one);
-      await plan.close();
-      expect(isCairnError(error, "tensor-checksum")).toBe(true);
-      expect(await files.stat("out")).toBeUndefined();
-    }
+    const found = readdirSync(folder).filter((file) => file.startsWith(`${name}.`));
+    const entries = found.map((file) => [`in/${file}`, new Uint8Array(readFileSync(join(folder, file)))] as const);
+    const [, bytes] = entries.find(([file]) => file.includes(shard))!;
+    bytes[bytes.length >> 2]! ^= 1;
+    const files = new MemoryStore(entries);
+    const plan = await planReshard({ files, path: `in/${name}` }, { files, path: "out/ckpt" }, callback);
+    const error = await plan.write().catch((one: unknown) => one);
+    await plan.close();
+    expect(isCairnError(error, "tensor-checksum")).toBe(true);
+    expect(await files.stat("out")).toBeUndefined();
   });
 });

@@ -2,7 +2,9 @@ import type { FileStore } from "../../bytes/file-store.js";
 import type { ShardPlan } from "../../sharding/shard-plan.js";
 import type { TensorSource } from "../../tensor/tensor-source.js";
 import type { Detection, Format, Outline, VerifyEvent, VerifyOptions, WriteOptions } from "../format.js";
+import type { VersionedDirectory } from "../versioned-directory.js";
 import { prefixOf } from "./bundle-paths.js";
+import { CheckpointDirectory } from "./checkpoint-directory.js";
 import { type CheckpointReader, openCheckpoint } from "./checkpoint-reader.js";
 import { writeCheckpoint } from "./checkpoint-writer.js";
 import { findCheckpoint } from "./locate.js";
@@ -36,6 +38,10 @@ export const checkpointFormat: Format = {
 
   openTensors({ files, path }: Detection): Promise<TensorSource> {
     return open(files, path);
+  },
+
+  async openVersions({ files, path }: Detection): Promise<VersionedDirectory | undefined> {
+    return (await files.stat(path))?.kind === "directory" ? new CheckpointDirectory(files, path) : undefined;
   },
 
   refuses: refusedDType,

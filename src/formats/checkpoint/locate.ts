@@ -2,6 +2,7 @@ import type { FileStore } from "../../bytes/file-store.js";
 import { baseName, withoutSuffix } from "../../bytes/path.js";
 import { CairnError } from "../../errors.js";
 import { besides, findShards, indexPath, listIfThere, parseShardName, prefixOf } from "./bundle-paths.js";
+import { CheckpointDirectory } from "./checkpoint-directory.js";
 import { latestCheckpoint, STATE_FILE_NAME } from "./checkpoint-state.js";
 
 /** A checkpoint that a path means. */
@@ -49,8 +50,13 @@ async function findInDirectory(files: FileStore, directory: string): Promise<Fou
     return { prefix: latest, by: "directory", notes: others > 0 ? [note] : [] };
   }
   const [only] = prefixes;
-  if (prefixes.length !== 1 || only === undefined) return undefined;
-  return { prefix: only, by: "directory", notes: [] };
+  if (only === undefined) return undefined;
+  if (prefixes.length === 1) return { prefix: only, by: "directory", notes: [] };
+  // The state file is lost, or names one that is not there: the newest of the others that is whole, or else any.
+  const { latest: newest } = await new CheckpointDirectory(files, directory).latest({ quick: true });
+  const prefix = newest?.path ?? only;
+  const note = `no state file tells the latest of ${prefixes.length} checkpoints in ${directory}; ${baseName(prefix)} is taken`;
+  return { prefix, by: "directory", notes: [note] };
 }
 
 /** The prefixes of the checkpoints in a directory. */
