@@ -24,6 +24,7 @@ describe("S3Files without a server", () => {
 
   it("reads bucket and key out of a path", () => {
     expect(parseS3Path("s3://b/a/./c//d/")).toEqual({ bucket: "b", key: "a/c/d" });
+    expect(parseS3Path("s3://b/a/../../c/..")).toEqual({ bucket: "b", key: "" });
     expect(parseS3Path("s3://b")).toEqual({ bucket: "b", key: "" });
     for (const path of ["s3://", "s3:///x", "http://b/x", "b/x"])
       expect(() => parseS3Path(path)).toThrow(/s3:\/\/bucket/);

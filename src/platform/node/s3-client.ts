@@ -50,13 +50,18 @@ export interface S3Place {
 }
 
 /**
- * The bucket and key of an `s3://bucket/key` path. Empty steps and those that stay where they are are left out.
+ * The bucket and key of an `s3://bucket/key` path. Empty steps and those that stay where they are are left out, and `..`
+ * goes up one, as in paths of files; keys that have such steps cannot be named.
  * @throws {@link UsageError} (`usage`)
  */
 export function parseS3Path(path: string): S3Place {
   const [, bucket = "", rest = ""] = /^s3:\/\/([^/]*)(.*)$/i.exec(path) ?? [];
   if (bucket === "") throw new UsageError("usage", "no s3://bucket/key path", { file: path });
-  const steps = rest.split("/").filter((step) => step !== "" && step !== ".");
+  const steps: string[] = [];
+  for (const step of rest.split("/")) {
+    if (step === "..") steps.pop();
+    else if (step !== "" && step !== ".") steps.push(step);
+  }
   return { bucket, key: steps.join("/") };
 }
 
