@@ -16,6 +16,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.python.framework import tensor_util
 
 from elasticdl import elasticdl
+from parameter_servers import parameter_servers
 
 TYPES = {"tensorflow.SavedModel": saved_model_pb2.SavedModel, "tensorflow.GraphDef": graph_pb2.GraphDef}
 
@@ -128,6 +129,7 @@ KINDS = {
     "constants": constants,
     "npy": npy,
     "elasticdl": elasticdl,
+    "parameter_servers": parameter_servers,
     "safetensors": safetensors_model,
 }
 

@@ -167,6 +167,32 @@ async function elasticdlCases(cases) {
   }
 }
 
+/** Trainings on cairn's parameter servers by a worker in Python. */
+function serverCases(cases) {
+  const settings = [
+    ["SGD", "SGD", "learning_rate=0.1;"],
+    ["momentum", "SGD", "learning_rate=0.1;momentum=0.9;nesterov=true;"],
+    ["Adam", "Adam", "learning_rate=0.01;"],
+    ["amsgrad", "Adam", "learning_rate=0.01;amsgrad=true;"],
+    ["Adagrad", "Adagrad", "learning_rate=0.1;"],
+  ];
+  for (const [optimizer, type, args] of settings) {
+    const servers = {
+      node: process.execPath,
+      cli: join(root, "dist/bin/cairn.js"),
+      path: join(work, `servers-${optimizer}`),
+    };
+    cases.push({
+      kind: "parameter_servers",
+      name: `grpcio trains with ${optimizer}`,
+      optimizer,
+      type,
+      args,
+      ...servers,
+    });
+  }
+}
+
 prepare();
 rmSync(work, { recursive: true, force: true });
 mkdirSync(work, { recursive: true });
@@ -176,6 +202,7 @@ await loadCases(cases);
 await constantCases(cases);
 await elasticdlCases(cases);
 await safetensorsCases(cases, join(root, "test/fixtures/safetensors"), work);
+serverCases(cases);
 writeFileSync(join(work, "cases.json"), JSON.stringify(cases));
 const { stdout, stderr, status } = spawnSync(python, [join(here, "check.py"), join(work, "cases.json")], {
   encoding: "utf8",
