@@ -7,7 +7,9 @@ import { exportCommand } from "./commands/export.js";
 import { getCommand } from "./commands/get.js";
 import { inspectCommand } from "./commands/inspect.js";
 import { mergeCommand } from "./commands/merge.js";
+import { mergeCheckpointsCommand } from "./commands/merge-checkpoints.js";
 import { psCommand } from "./commands/ps.js";
+import { reshardCommand } from "./commands/reshard.js";
 import { splitCommand } from "./commands/split.js";
 import { tensorsCommand } from "./commands/tensors.js";
 import { verifyCommand } from "./commands/verify.js";
@@ -31,6 +33,8 @@ export function makeProgram(version: string): Command {
     verifyCommand(),
     diffCommand(),
     convertCommand(),
+    reshardCommand(),
+    mergeCheckpointsCommand(),
     checkpointsCommand(),
     exportCommand(),
     psCommand(),
