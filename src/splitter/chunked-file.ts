@@ -1,5 +1,6 @@
 import { fromBinary } from "@bufbuild/protobuf";
 import type { ByteSource, OpenedSource } from "../bytes/byte-source.js";
+import { DeferredSource } from "../bytes/deferred-source.js";
 import type { ScratchFactory } from "../bytes/file-store.js";
 import { CairnError, CorruptionError, LimitError, UnsupportedError } from "../errors.js";
 import { MAX_CHUNK_METADATA_BYTES } from "../limits.js";
@@ -81,10 +82,24 @@ export class ChunkedFile implements ChunkProvider {
     return this.metadata.chunks.length;
   }
 
-  /** The bytes of a chunk. Raw bytes are streamed: they are verified when they are read in order, or by `verifyUsed`. */
+  /**
+   * The bytes of a chunk. Raw bytes are looked for when they are first read, since the metadata tells their size, and
+   * streamed: they are verified when they are read in order, or by `verifyUsed`.
+   */
   async chunk(index: number, type: "message" | "bytes"): Promise<ByteSource> {
-    const record = await this.record(index, type === "bytes");
-    return record;
+    const info = this.metadata.chunks[index];
+    const size = Number(info?.size ?? 0);
+    if (type === "message" || size === 0) return this.record(index, type === "bytes");
+    return new DeferredSource(this.name, size, async () => {
+      const record = await this.record(index, true);
+      if (record.size === size) return record;
+      throw new CorruptionError("record-size", `chunk ${index}`, {
+        file: record.name,
+        offset: record.position,
+        expected: `${size} bytes`,
+        actual: `${record.size} bytes`,
+      });
+    });
   }
 
   /** The record of a chunk. @throws {@link CorruptionError} (`chunk-index`) when its offset is no record */

@@ -1,10 +1,10 @@
 import type { ByteSource } from "../../bytes/byte-source.js";
+import { DeferredSource } from "../../bytes/deferred-source.js";
 import { joinSources } from "../../bytes/joined-source.js";
 import { CorruptionError, PlanError } from "../../errors.js";
 import type { PlannedSlice, ShardPlan } from "../../sharding/shard-plan.js";
 import { elementBytes } from "../../tensor/dtype.js";
 import { elementCount } from "../../tensor/shape.js";
-import { DeferredSource } from "./deferred-source.js";
 import type { DenseVariable, EmbeddingTable, ModelContents, StoredTensor } from "./model-contents.js";
 import { SLOT_MARK } from "./tensors.js";
 
@@ -62,7 +62,10 @@ async function whole(key: string, slices: readonly PlannedSlice[]): Promise<Stor
   const data = new DeferredSource(key, byteLength, async () => {
     const parts: ByteSource[] = [];
     for (const slice of slices) parts.push(await slice.tensor.data());
-    return joinSources(key, parts);
+    const joined = joinSources(key, parts);
+    if (joined.size === byteLength) return joined;
+    const sizes = { expected: `${byteLength} bytes`, actual: `${joined.size} bytes` };
+    throw new CorruptionError("tensor-data", `elements of "${key}"`, sizes);
   });
   return { dtype: tensor.dtype, shape, data: () => data };
 }

@@ -1,5 +1,4 @@
-import { type ByteSource, checkRange, type ReadOptions, sliceSource } from "../../bytes/byte-source.js";
-import { CorruptionError } from "../../errors.js";
+import { type ByteSource, checkRange, type ReadOptions, sliceSource } from "./byte-source.js";
 
 /** A source that is opened when it is first read; only its size is known before. */
 export class DeferredSource implements ByteSource {
@@ -8,20 +7,20 @@ export class DeferredSource implements ByteSource {
   private readonly open: () => Promise<ByteSource>;
   private opened: Promise<ByteSource> | undefined;
 
-  /** `open` gives the source, which has to have `size` bytes. */
+  /** `open` gives the source, and fails when that has not `size` bytes. It is called again when it failed. */
   constructor(name: string, size: number, open: () => Promise<ByteSource>) {
     this.name = name;
     this.size = size;
     this.open = open;
   }
 
-  /** See {@link ByteSource.read}. @throws {@link CorruptionError} (`tensor-data`) when it has another size */
+  /** See {@link ByteSource.read}. @throws what opening gives */
   async read(offset: number, length: number, options?: ReadOptions): Promise<Uint8Array> {
     checkRange(this, offset, length);
     return (await this.source()).read(offset, length, options);
   }
 
-  /** See {@link ByteSource.readPieces}. @throws {@link CorruptionError} (`tensor-data`) when it has another size */
+  /** See {@link ByteSource.readPieces}. @throws what opening gives */
   async readPieces(
     offset: number,
     length: number,
@@ -37,11 +36,13 @@ export class DeferredSource implements ByteSource {
     return sliceSource(this, offset, length);
   }
 
-  private async source(): Promise<ByteSource> {
-    this.opened ??= this.open();
-    const source = await this.opened;
-    if (source.size === this.size) return source;
-    const sizes = { file: this.name, expected: `${this.size} bytes`, actual: `${source.size} bytes` };
-    throw new CorruptionError("tensor-data", "elements of a tensor", sizes);
+  private source(): Promise<ByteSource> {
+    if (this.opened === undefined) {
+      this.opened = this.open();
+      this.opened.catch(() => {
+        this.opened = undefined;
+      });
+    }
+    return this.opened;
   }
 }
