@@ -21,7 +21,15 @@ export interface ShardingSidecar {
 /** The text of the sidecar of a plan. */
 export function formatSidecar(plan: ShardPlan): string {
   const { description, warnings } = plan;
-  const shards = summarizeShards(plan);
+  return formatSummaries({ description, shards: summarizeShards(plan), warnings });
+}
+
+/** The text of the sidecar of shards that were written already. */
+export function formatSummaries({
+  description,
+  shards,
+  warnings,
+}: Pick<ShardingSidecar, "description" | "shards" | "warnings">): string {
   const content = { formatVersion: FORMAT_VERSION, cairnVersion: CAIRN_VERSION, description, shards, warnings };
   return `${JSON.stringify(content, undefined, 2)}\n`;
 }

@@ -181,9 +181,10 @@ export function entryError(
 }
 
 /** A BundleHeaderProto as TensorFlow writes it. */
-export function encodeHeader(shardCount: number): Uint8Array {
+export function encodeHeader(shardCount: number, isBigEndian = false): Uint8Array {
   const writer = new EntryWriter();
   writer.field(1, shardCount);
+  writer.field(2, isBigEndian ? 1 : 0);
   writer.message(3, () => writer.field(1, BUNDLE_VERSION));
   return writer.take();
 }

@@ -167,6 +167,11 @@ export class CheckpointReader implements TensorSource {
     return (await this.sources.checked(placed)).verify(options);
   }
 
+  /** A data file as it is. @throws NotFoundError (`not-found`), StorageError (`file-changed`) */
+  openShard(shard: number): Promise<ByteSource> {
+    return this.files.shard(shard);
+  }
+
   /** Closes the files. */
   close(): Promise<void> {
     return this.files.close();

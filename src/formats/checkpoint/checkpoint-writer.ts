@@ -38,19 +38,20 @@ export async function writeCheckpoint(
   options: WriteCheckpointOptions = {},
 ): Promise<readonly WrittenShard[]> {
   checkShards(plan);
-  const publication = await Publication.begin(files, prefix, options.overwrite ?? false);
+  const publication = await Publication.begin(files, prefix, { overwrite: options.overwrite });
   try {
     const { written, shards } = await writeShards(publication, prefix, plan, options);
     const entries = collectEntries(written);
     await options.beforeCommit?.();
+    const header = { shardCount: plan.shards.length, isBigEndian: false };
     await writeFile(publication, descriptionPath(prefix), (sink) =>
       sink.write(new TextEncoder().encode(formatSidecar(plan))),
     );
-    await writeFile(publication, indexPath(prefix), (sink) => writeIndex(sink, entries, plan.shards.length));
+    await writeFile(publication, indexPath(prefix), (sink) => writeIndex(sink, entries, header));
     await publication.commit();
     return shards;
   } catch (error) {
-    await publication.abort();
+    await publication.abort().catch(() => {}); // what went wrong first is what counts
     throw error;
   }
 }
@@ -93,7 +94,7 @@ function byteLengthOf({ slices }: PlannedShard): number {
 }
 
 /** Writes one file of a checkpoint, and gives its size. */
-async function writeFile(
+export async function writeFile(
   publication: Publication,
   path: string,
   write: (sink: ByteSink) => Promise<void>,

@@ -13,5 +13,6 @@ export {
   resolveCheckpointPath,
 } from "./checkpoint-state.js";
 export { type WriteCheckpointOptions, type WrittenShard, writeCheckpoint } from "./checkpoint-writer.js";
+export { type MergeCheckpointsOptions, mergeCheckpoints } from "./merge-checkpoints.js";
 export type { ReadAllOptions, TensorBytes } from "./read-all.js";
 export type { StoredBytes, StoredEntry, StoredSlice } from "./stored-entry.js";

@@ -20,26 +20,31 @@ import {
  * checkpoint or the new one is there, whole.
  */
 export class Publication {
-  /** Whether there is a checkpoint that is replaced. */
-  readonly isReplacing: boolean;
+  /** Whether files are written under hidden names first. */
+  private readonly isStaged: boolean;
   private readonly files: FileStore;
   private readonly prefix: string;
   private readonly token: string;
   private readonly moves: Move[] = [];
   private readonly names = new Set<string>();
 
-  private constructor(files: FileStore, prefix: string, isReplacing: boolean) {
+  private constructor(files: FileStore, prefix: string, isStaged: boolean) {
     this.files = files;
     this.prefix = prefix;
-    this.isReplacing = isReplacing;
+    this.isStaged = isStaged;
     this.token = randomToken();
   }
 
   /**
-   * Begins a checkpoint; finishes a replacement that was cut short.
+   * Begins a checkpoint; finishes a replacement that was cut short. With `adopts`, files of other checkpoints may be taken
+   * over.
    * @throws UsageError (`exists`) when there is one and `overwrite` is not set
    */
-  static async begin(files: FileStore, prefix: string, overwrite: boolean): Promise<Publication> {
+  static async begin(
+    files: FileStore,
+    prefix: string,
+    { overwrite = false, adopts = false }: { overwrite?: boolean | undefined; adopts?: boolean },
+  ): Promise<Publication> {
     const journal = await readJournal(files, prefix);
     if (journal !== undefined) {
       await applyMoves(files, prefix, journal.moves);
@@ -52,7 +57,7 @@ export class Publication {
         hint: "Pass --force to replace it, or choose another name.",
       });
     }
-    return new Publication(files, prefix, exists);
+    return new Publication(files, prefix, exists || adopts);
   }
 
   /** Begins a file of the checkpoint, data files first and the index last. Close the sinks in that order too. */
@@ -60,15 +65,20 @@ export class Publication {
     return this.files.create(this.place(path), { overwrite: true, expectedBytes });
   }
 
-  /** Takes a file that is there as a file of the checkpoint. It is renamed at once, or with the others. */
-  async adopt(from: string, path: string): Promise<void> {
-    await this.files.rename(from, this.place(path));
+  /** Takes a data file over; it is moved with the others. False when it is not below the directory of the checkpoint. */
+  adopt(from: string, path: string): boolean {
+    const relative = belowDirectory(from, parentPath(this.prefix));
+    if (relative === undefined || !this.isStaged) return false;
+    const to = baseName(path);
+    this.names.add(to);
+    this.moves.push({ from: relative, to });
+    return true;
   }
 
   /** Makes the checkpoint the one that counts, and removes what is left of the one before. */
   async commit(): Promise<void> {
     const { files, prefix } = this;
-    if (this.isReplacing) {
+    if (this.isStaged) {
       const journal = await files.create(journalPath(prefix), { overwrite: true });
       await journal.write(encodeJournal({ moves: this.moves }));
       await journal.close();
@@ -80,18 +90,20 @@ export class Publication {
 
   /** Removes what was written. */
   async abort(): Promise<void> {
-    if (!this.isReplacing) {
+    if (!this.isStaged) {
       for (const name of this.names) await this.files.remove(besides(this.prefix, name));
       return;
     }
     if ((await this.files.stat(journalPath(this.prefix))) !== undefined) return; // it counts already
-    for (const { from } of this.moves) await this.files.remove(besides(this.prefix, from));
+    for (const { from } of this.moves) {
+      if (isStagedName(from, this.prefix)) await this.files.remove(besides(this.prefix, from));
+    }
   }
 
   private place(path: string): string {
     const name = baseName(path);
     this.names.add(name);
-    if (!this.isReplacing) return path;
+    if (!this.isStaged) return path;
     const from = stagedName(name, this.token);
     this.moves.push({ from, to: name });
     return besides(this.prefix, from);
@@ -111,6 +123,15 @@ export class Publication {
       if (isStagedName(baseName(path), prefix)) await files.remove(path);
     }
   }
+}
+
+/** The rest of a path behind a directory that it is in. */
+function belowDirectory(path: string, directory: string): string | undefined {
+  const steps = (text: string) => text.split("/").filter((step, i) => (step !== "" || i === 0) && step !== ".");
+  const [inner, outer] = [steps(path), steps(directory)];
+  const isBelow = outer.every((step, i) => step === inner[i]) && inner.length > outer.length;
+  const rest = inner.slice(outer.length);
+  return isBelow && !rest.includes("..") && rest[0] !== "" ? rest.join("/") : undefined;
 }
 
 function randomToken(): string {

@@ -1,7 +1,7 @@
 import type { ByteSink } from "../../bytes/byte-sink.js";
 import { PlanError } from "../../errors.js";
 import { TableBuilder } from "../../table/table-builder.js";
-import { type BundleEntry, EntryWriter, encodeHeader, type SliceExtent } from "./bundle-proto.js";
+import { type BundleEntry, type BundleHeader, EntryWriter, encodeHeader, type SliceExtent } from "./bundle-proto.js";
 import { HEADER_KEY, type RawKey, textOfKey } from "./checkpoint-key.js";
 import { encodeSliceKey } from "./ordered-code.js";
 import type { WrittenSlice } from "./write-shard.js";
@@ -48,11 +48,11 @@ export function collectEntries(written: Iterable<WrittenSlice>): Map<RawKey, Bun
 export async function writeIndex(
   sink: ByteSink,
   entries: ReadonlyMap<RawKey, BundleEntry>,
-  shardCount: number,
+  header: Pick<BundleHeader, "shardCount" | "isBigEndian">,
 ): Promise<void> {
   const table = new TableBuilder(sink);
   const writer = new EntryWriter();
-  await table.add(HEADER_KEY, encodeHeader(shardCount));
+  await table.add(HEADER_KEY, encodeHeader(header.shardCount, header.isBigEndian));
   for (const rawKey of [...entries.keys()].sort(compareRaw)) {
     await table.add(rawKey, writer.encode(entries.get(rawKey) as BundleEntry));
   }
