@@ -12,15 +12,17 @@ export { type GrpcFailure, RpcError } from "./grpc-status.js";
 export { type Id, toIds } from "./ids.js";
 export { ImagePool } from "./image-pool.js";
 export { parseInitializer, type RowInitializer } from "./initializers.js";
-export type {
-  DenseParametersMessage,
-  GradientsAnswerMessage,
-  GradientsMessage,
-  ModelMessage,
-  SlicesMessage,
-  TableInfoMessage,
-  TensorMessage,
-  VectorsRequestMessage,
+export {
+  type DenseParametersMessage,
+  emptyModel,
+  floatTensor,
+  type GradientsAnswerMessage,
+  type GradientsMessage,
+  type ModelMessage,
+  type SlicesMessage,
+  type TableInfoMessage,
+  type TensorMessage,
+  type VectorsRequestMessage,
 } from "./messages.js";
 export { type Optimizer, type OptimizerSlot, parseOptimizer, type UpdateKernel } from "./optimizers.js";
 export { PageNumbers, type ParameterBlock } from "./parameter-block.js";

@@ -70,3 +70,9 @@ export function emptyTensor(): TensorMessage {
 export function emptyModel(): ModelMessage {
   return { modelVersion: 0, tableInfos: [], denseParameters: new Map(), embeddingTables: new Map() };
 }
+
+/** A float32 tensor of these values; they are not copied. `shape` is `[values.length]` unless said. */
+export function floatTensor(values: Float32Array, shape: readonly number[] = [values.length]): TensorMessage {
+  // tensorflow/core/framework/types.proto, DT_FLOAT = 1.
+  return { dtype: 1, shape: [...shape], content: new Uint8Array(values.buffer, values.byteOffset, values.byteLength) };
+}

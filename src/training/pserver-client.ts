@@ -82,14 +82,22 @@ export class PserverClient {
 
   /**
    * The dense variables of the servers that have newer ones than these versions; -1, as unless said, is older than any.
+   * `reuse` are variables whose memory may be used again, those of the last pull.
    * @throws RpcError (`rpc-failed`)
    */
-  async pullDenseParameters(modelVersions: readonly number[] = []): Promise<PulledParameters> {
+  async pullDenseParameters(
+    modelVersions: readonly number[] = [],
+    reuse: ReadonlyMap<string, TensorMessage> = new Map(),
+  ): Promise<PulledParameters> {
     const answers = await this.all((channel, psId) => {
       const request = encodeDenseRequest(modelVersions[psId] ?? -1);
       return this.call(channel, PSERVER_PATHS.pullDenseParameters, fill(request), (answer) => {
         const message = decodeDenseParameters(answer);
-        for (const tensor of message.denseParameters.values()) tensor.content = tensor.content.slice();
+        for (const [name, tensor] of message.denseParameters) {
+          const known = reuse.get(name)?.content;
+          if (known?.length === tensor.content.length) known.set(tensor.content);
+          tensor.content = known?.length === tensor.content.length ? known : tensor.content.slice();
+        }
         return message;
       });
     });

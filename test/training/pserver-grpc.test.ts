@@ -390,6 +390,8 @@ describe("PserverClient", () => {
       );
       results.push({ dense, rows: Array.from((await client.pullEmbeddingVectors("e", ids)).values) });
       expect((await client.pullDenseParameters([1, 1, 1])).dense.size).toBe(0);
+      const again = await client.pullDenseParameters(modelVersions, pulled.dense);
+      expect(again.dense.get("w")?.content).toBe(pulled.dense.get("w")?.content);
       const rowCounts = servers.map(({ parameters }) => parameters.table("e").rowCount);
       expect(rowCounts.reduce((a, b) => a + b)).toBe(6);
     }
