@@ -10,6 +10,7 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 import numpy as np
 import safetensors
+import restore_checkpoints
 import tensorflow as tf
 from tensorflow.core.framework import graph_pb2
 from tensorflow.core.protobuf import saved_model_pb2
@@ -131,6 +132,7 @@ KINDS = {
     "elasticdl": elasticdl,
     "parameter_servers": parameter_servers,
     "safetensors": safetensors_model,
+    **restore_checkpoints.KINDS,
 }
 
 with open(sys.argv[1]) as file:

@@ -9,6 +9,7 @@ import { copySource } from "cairn/bytes";
 import { reshardVersion } from "cairn/elasticdl";
 import { localFiles } from "cairn/node";
 import { mergeModel, openSavedModel, splitModel } from "cairn/saved-model";
+import { checkpointCases, restoreResults } from "./checkpoints.mjs";
 import { safetensorsCases } from "./safetensors.mjs";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -203,6 +204,7 @@ await constantCases(cases);
 await elasticdlCases(cases);
 await safetensorsCases(cases, join(root, "test/fixtures/safetensors"), work);
 serverCases(cases);
+await checkpointCases(cases, work);
 writeFileSync(join(work, "cases.json"), JSON.stringify(cases));
 const { stdout, stderr, status } = spawnSync(python, [join(here, "check.py"), join(work, "cases.json")], {
   encoding: "utf8",
@@ -213,9 +215,10 @@ const results = stdout
   .split("\n")
   .filter(Boolean)
   .map((line) => JSON.parse(line));
+const missing = cases.length - results.length;
+results.push(...(await restoreResults(python, here, work)));
 const failed = results.filter(({ problem }) => problem !== null);
 for (const { name, problem } of failed) console.log(`FAILED ${name}: ${problem}`);
-const missing = cases.length - results.length;
 if (status !== 0 || missing > 0) console.log(`${missing} cases did not run\n${stderr.slice(-2000)}`);
 console.log(`${results.length - failed.length} passed, ${failed.length + missing} failed`);
 process.exit(failed.length + missing > 0 ? 1 : 0);
