@@ -1,8 +1,8 @@
 /** Smallest and largest size of a kept buffer: 2^12, 4 KiB, and 2^28, 256 MiB, the largest message. */
 const [MIN_BITS, MAX_BITS] = [12, 28];
 
-/** Bytes that are kept for later, 512 MiB. */
-const DEFAULT_KEPT_BYTES = 512 * 1024 * 1024;
+/** Bytes that are kept for later, 256 MiB. */
+const DEFAULT_KEPT_BYTES = 256 * 1024 * 1024;
 
 /**
  * Large buffers that are used again and again: memory that has never been touched costs more than what is done with it.

@@ -181,8 +181,8 @@ export class CheckpointSaver {
     this.waiting = undefined;
     if (next !== undefined) this.start(next);
     if (error !== undefined) {
-      const { code, message, file, hint } = error;
-      this.options.onProblem?.(modelVersion, new StorageError(code, message, { file, hint }));
+      const { code, message, ...details } = error;
+      this.options.onProblem?.(modelVersion, new StorageError(code, message, details));
     }
     const shard = saved && { modelVersion, ...saved, removed };
     if (shard !== undefined) this.options.onSaved?.(shard);

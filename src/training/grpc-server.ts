@@ -40,6 +40,9 @@ const FRAME_BYTES = 2 ** 20;
 /** Node ends a session that buffers more, in MB; its own limit of 10 MB is less than one message. */
 const SESSION_MEMORY_MB = 2048;
 
+/** How long a call may take after the server was told to end, 10 s. */
+const GRACE_MS = 10_000;
+
 /** Calls of one connection at a time. */
 const CONCURRENT_CALLS = 256;
 
@@ -82,12 +85,16 @@ export class GrpcServer {
     return (this.server.address() as AddressInfo).port;
   }
 
-  /** Takes no more calls, lets those that are under way end, and closes. */
-  async close(): Promise<void> {
+  /** Takes no more calls, lets those that are under way end within `graceMs`, 10 s unless said, and closes. */
+  async close({ graceMs = GRACE_MS }: { readonly graceMs?: number | undefined } = {}): Promise<void> {
     this.isClosing = true;
     const closed = new Promise<void>((resolve) => this.server.close(() => resolve()));
     for (const session of this.sessions) session.close();
+    const timer = setTimeout(() => {
+      for (const session of this.sessions) session.destroy();
+    }, graceMs);
     await closed;
+    clearTimeout(timer);
   }
 
   private welcome(session: Http2Session): void {

@@ -1,4 +1,4 @@
-import { CairnError, type ErrorCode } from "../errors.js";
+import { CairnError, type ErrorCode, type ErrorDetails } from "../errors.js";
 import type { ShardTarget, Snapshot, SnapshotTable } from "./snapshot.js";
 
 /** What the training thread tells the writing one to do. Blocks of a table that it has seen are not sent again. */
@@ -30,6 +30,8 @@ export interface SentError {
   readonly message: string;
   readonly file: string | undefined;
   readonly hint: string | undefined;
+  readonly expected?: ErrorDetails["expected"];
+  readonly actual?: ErrorDetails["actual"];
 }
 
 /** What the writing thread answers. */
@@ -48,8 +50,8 @@ export function sendError(error: unknown): SentError {
     const message = error instanceof Error ? (error.stack ?? error.message) : String(error);
     return { code: "write-failed", message, file: undefined, hint: undefined };
   }
-  const { code, summary, file, hint } = error;
-  return { code, message: summary, file, hint };
+  const { code, summary, file, hint, expected, actual } = error;
+  return { code, message: summary, file, hint, expected, actual };
 }
 
 /** Blocks of tables, as far as another thread knows them. */

@@ -330,6 +330,18 @@ describe("the server's framing", () => {
     expect((await exchange(address, [message])).status).toBe(0);
   });
 
+  it("ends although a client never finishes its call", async () => {
+    const server = new GrpcServer(new Map([["/echo", echo]]));
+    const session = connect(`http://127.0.0.1:${await server.listen({ port: 0 })}`);
+    const stream = session.request({ ":method": "POST", ":path": "/echo", "content-type": "application/grpc" });
+    stream.on("error", () => {});
+    session.on("error", () => {});
+    stream.write(Uint8Array.of(0, 0, 0, 0, 9));
+    await new Promise((resolve) => session.once("remoteSettings", resolve));
+    await server.close({ graceMs: 1 });
+    session.destroy();
+  });
+
   it("keeps a fault of its own to itself", async () => {
     const address = await listen(
       new Map([
