@@ -4,7 +4,7 @@ import { type ByteSink, MemorySink } from "./byte-sink.js";
 import type { OpenedSource } from "./byte-source.js";
 import type { CreateOptions, FileInfo, FileStore, ScratchFile } from "./file-store.js";
 import { MemorySource } from "./memory-source.js";
-import { joinPath } from "./path.js";
+import { isDirectoryKey, listKeys, pathKey } from "./path-tree.js";
 
 /** Scratch room in memory, for where there is no disk. @throws {@link LimitError} (`limit`) */
 export async function memoryScratch(expectedBytes = 0): Promise<ScratchFile> {
@@ -24,54 +24,44 @@ export async function memoryScratch(expectedBytes = 0): Promise<ScratchFile> {
 
 /** Files in memory: for tests, for the browser, and for bytes that came from elsewhere. A directory is there while a file is in it. */
 export class MemoryStore implements FileStore {
-  /** By {@link keyOf} the path. */
+  /** By {@link pathKey} the path. */
   private readonly files = new Map<string, Uint8Array>();
 
   /** Makes a store with these files. */
   constructor(files: Iterable<readonly [string, Uint8Array]> = []) {
-    for (const [path, bytes] of files) this.files.set(keyOf(path), bytes);
+    for (const [path, bytes] of files) this.files.set(pathKey(path), bytes);
   }
 
   /** See {@link FileStore.open}. */
   async open(path: string): Promise<OpenedSource> {
-    const bytes = this.files.get(keyOf(path));
+    const bytes = this.files.get(pathKey(path));
     if (bytes === undefined) throw new NotFoundError("not-found", "no such file", { file: path });
     return Object.assign(new MemorySource(bytes, path), { close: async () => {} });
   }
 
   /** See {@link FileStore.stat}. */
   async stat(path: string): Promise<FileInfo | undefined> {
-    const key = keyOf(path);
+    const key = pathKey(path);
     const bytes = this.files.get(key);
     if (bytes !== undefined) return { path, kind: "file", size: bytes.length, identity: identityOf(bytes) };
-    return key === "" || this.keysUnder(key).length > 0 ? { path, kind: "directory", size: 0 } : undefined;
+    return isDirectoryKey(this.files.keys(), key) ? { path, kind: "directory", size: 0 } : undefined;
   }
 
   /** See {@link FileStore.isSame}. */
   async isSame(a: string, b: string): Promise<boolean> {
-    return keyOf(a) === keyOf(b) && (await this.stat(a)) !== undefined;
+    return pathKey(a) === pathKey(b) && (await this.stat(a)) !== undefined;
   }
 
   /** See {@link FileStore.list}. */
   async list(path: string): Promise<readonly FileInfo[]> {
-    const entries = new Map<string, FileInfo>();
-    const key = keyOf(path);
-    const start = key === "" ? "" : `${key}/`;
-    for (const [name, bytes] of this.files) {
-      if (!name.startsWith(start)) continue;
-      const [entry = "", ...below] = name.slice(start.length).split("/");
-      const isFile = below.length === 0;
-      const kind = isFile ? "file" : "directory";
-      entries.set(entry, { path: joinPath(path, entry), kind, size: isFile ? bytes.length : 0 });
-    }
-    if (entries.size === 0 && key !== "") throw new NotFoundError("not-found", "no such directory", { file: path });
-    return [...entries].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, info]) => info);
+    const sizes = Array.from(this.files, ([name, bytes]) => [name, bytes.length] as const);
+    return listKeys(sizes, path);
   }
 
   /** See {@link FileStore.create}. */
   async create(path: string, options: CreateOptions = {}): Promise<ByteSink> {
     const { files } = this;
-    const key = keyOf(path);
+    const key = pathKey(path);
     const refuse = () => {
       if (!options.overwrite && files.has(key)) throw new UsageError("exists", "the output exists", { file: path });
     };
@@ -92,12 +82,12 @@ export class MemoryStore implements FileStore {
 
   /** See {@link FileStore.remove}. */
   async remove(path: string): Promise<void> {
-    for (const name of this.keysUnder(keyOf(path))) this.files.delete(name);
+    for (const name of this.keysUnder(pathKey(path))) this.files.delete(name);
   }
 
   /** See {@link FileStore.rename}. */
   async rename(from: string, to: string): Promise<void> {
-    const [source, target] = [keyOf(from), keyOf(to)];
+    const [source, target] = [pathKey(from), pathKey(to)];
     const moved = this.keysUnder(source);
     if (moved.length === 0) throw new NotFoundError("not-found", "no such file", { file: from });
     const isFile = this.files.has(source);
@@ -132,12 +122,4 @@ function identityOf(bytes: Uint8Array): string {
   const identity = `memory:${identityCount++}`;
   identities.set(bytes, identity);
   return identity;
-}
-
-/** What a path is kept under: its steps without empty ones and those that stay where they are. */
-function keyOf(path: string): string {
-  return path
-    .split("/")
-    .filter((step) => step !== "" && step !== ".")
-    .join("/");
 }
