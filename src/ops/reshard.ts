@@ -9,8 +9,9 @@ import { parseSliceSpec } from "../tensor/slice-spec.js";
 import { sliceTensor } from "../tensor/sliced-tensor.js";
 import { tensorFrom } from "../tensor/stored-tensor.js";
 import { STRING_LENGTH_BYTES } from "../tensor/strings.js";
-import type { StoredPlace, StoredTensor, TensorSource } from "../tensor/tensor-source.js";
+import type { StoredPlace, StoredTensor, TensorInfo, TensorSource } from "../tensor/tensor-source.js";
 import type { Place } from "./convert.js";
+import { ReadAhead } from "./read-ahead.js";
 
 /** Options of {@link planReshard}. */
 export interface ReshardOptions {
@@ -114,13 +115,16 @@ function comparePlaces(a: StoredPlace, b: StoredPlace): number {
 }
 
 async function shardableTensors(source: TensorSource, pieces: readonly Piece[]): Promise<ShardableTensor[]> {
-  const { key: graphKey, owners } = await readOwners(source);
+  const infos = new Map<string, TensorInfo>();
+  for await (const info of source.tensors()) infos.set(info.key, info);
+  const { key: graphKey, owners } = await readOwners(source, infos.values());
+  const ahead = new ReadAhead(source, inOrder(pieces, infos));
   const wholes = new Map<string, LazyTensor>();
   const inputs: ShardableTensor[] = [];
   for (const { key, sliceSpec, place } of pieces) {
     let whole = wholes.get(key);
     if (whole === undefined) {
-      whole = await tensorFrom(source, key);
+      whole = await wholeTensor(source, ahead, infos.get(key) ?? (await source.info(key)));
       wholes.set(key, whole);
     }
     const region = parseSliceSpec(sliceSpec)?.region;
@@ -132,6 +136,22 @@ async function shardableTensors(source: TensorSource, pieces: readonly Piece[]):
   return [...inputs.filter((input) => !isGraph(input)), ...inputs.filter(isGraph)];
 }
 
+/** A tensor of a source; of strings the lengths are read. */
+async function wholeTensor(
+  source: TensorSource,
+  ahead: ReadAhead,
+  { key, dtype, shape, byteLength }: TensorInfo,
+): Promise<LazyTensor> {
+  if (dtype === "string") return tensorFrom(source, key);
+  const data: LazyTensor["data"] = (region) => (region === undefined ? ahead.data(key) : source.data(key, region));
+  return { dtype, shape, byteLength, data };
+}
+
+/** The whole tensors in the order of their bytes. */
+function inOrder(pieces: readonly Piece[], infos: ReadonlyMap<string, TensorInfo>): TensorInfo[] {
+  return pieces.flatMap(({ key, sliceSpec }) => (sliceSpec === "" ? (infos.get(key) ?? []) : []));
+}
+
 interface Owners {
   /** The key of the object graph, when there is one. */
   readonly key: string | undefined;
@@ -139,9 +159,9 @@ interface Owners {
 }
 
 /** The objects of a checkpoint by the keys of their tensors. What cannot be read as a graph is a tensor as any other. */
-async function readOwners(source: TensorSource): Promise<Owners> {
+async function readOwners(source: TensorSource, infos: Iterable<TensorInfo>): Promise<Owners> {
   const owners = new Map<string, StoredObject>();
-  for await (const { key, role, dtype, shape } of source.tensors()) {
+  for (const { key, role, dtype, shape } of infos) {
     if (role !== "structure" || dtype !== "string" || shape.length > 0) continue;
     try {
       const data = await source.data(key);
