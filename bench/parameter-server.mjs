@@ -1,7 +1,7 @@
 // Calls per second and server CPU per call of two parameter servers, beside two plain grpc-js servers that take and give
 // messages of the same sizes without looking into them; pushes while a shard is saved; a restore.
 //
-// node bench/parameter-server.mjs [--seconds 3] [--rounds 3] [--dir /dev/shm] [--json FILE]
+// node bench/parameter-server.mjs [--seconds 3] [--server-rounds 3] [--dir /dev/shm] [--servers-json FILE]
 import { fork, spawn } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -14,10 +14,12 @@ import { printTable } from "./support/measure.mjs";
 const { values: options } = parseArgs({
   options: {
     seconds: { type: "string", default: "3" },
-    rounds: { type: "string", default: "3" },
+    "server-rounds": { type: "string", default: "3" },
     dir: { type: "string", default: existsSync("/dev/shm") ? "/dev/shm" : tmpdir() },
-    json: { type: "string" },
+    "servers-json": { type: "string" },
   },
+  // Run with the other benchmarks, it is given their options too.
+  strict: false,
 });
 
 const PS = 2;
@@ -124,7 +126,7 @@ async function compareCalls() {
   const results = [];
   for (const [name, ours, theirs] of cases) {
     const runs = { cairn: [], "grpc-js": [] };
-    for (let round = 0; round < Number(options.rounds); round++) {
+    for (let round = 0; round < Number(options["server-rounds"]); round++) {
       const seconds = Number(options.seconds);
       runs.cairn.push(
         await measureCalls(
@@ -235,8 +237,8 @@ try {
   const restore = await restores();
   console.log("");
   printTable([restore]);
-  if (options.json !== undefined)
-    writeFileSync(options.json, `${JSON.stringify({ calls, pushes, restore }, null, 2)}\n`);
+  if (options["servers-json"] !== undefined)
+    writeFileSync(options["servers-json"], `${JSON.stringify({ calls, pushes, restore }, null, 2)}\n`);
 } finally {
   for (const child of children) child.kill("SIGKILL");
   rmSync(folder, { recursive: true, force: true });
