@@ -1,5 +1,4 @@
 import { Command, Option } from "commander";
-import type { GottenTensor } from "../../ops/get.js";
 import type { TensorInfo, TensorSource } from "../../tensor/tensor-source.js";
 import { runCommand } from "../run.js";
 import type { CommonOptions, Terminal } from "../terminal.js";
@@ -75,6 +74,7 @@ async function run(path: string, key: string, options: GetOptions, terminal: Ter
       terminal.json(facts);
       return;
     }
+    const { writeTensor } = await import("../write-tensor.js");
     await writeTensor(tensor, options.output, options, terminal, async () => {
       if (!isPart) await tensors.verify();
     });
@@ -100,50 +100,4 @@ async function verifyPart(
     terminal.note(`this part was not checked: the tensor has ${size}, which --verify reads and checks`);
   }
   return verified;
-}
-
-async function writeTensor(
-  tensor: GottenTensor,
-  output: string,
-  options: GetOptions,
-  terminal: Terminal,
-  verify: () => Promise<void>,
-): Promise<void> {
-  const { copySource } = await import("../../bytes/copy-source.js");
-  const { filesFor } = await import("../files.js");
-  const { StdoutSink } = await import("../stdout-sink.js");
-  const { formatBytes } = await import("../../formats/text.js");
-  const { formatShape } = await import("../../tensor/shape.js");
-  const form = options.as ?? formOf(output);
-  const source = await contentsOf(tensor, form);
-  const sink =
-    output === "-"
-      ? new StdoutSink()
-      : await filesFor(output).create(output, { overwrite: options.force, expectedBytes: source.size });
-  try {
-    const progress = terminal.progress("read", source.size);
-    await copySource(source, sink, { onBytes: progress.add, signal: terminal.signal });
-    await verify();
-    await sink.close();
-  } catch (error) {
-    await sink.abort();
-    throw error;
-  }
-  const { info, shape } = tensor;
-  if (output !== "-")
-    terminal.print(`${output}: ${info.dtype} ${formatShape(shape)}, ${formatBytes(source.size)} as ${form}`);
-}
-
-async function contentsOf(tensor: GottenTensor, form: "npy" | "raw" | "text") {
-  if (form === "raw") return tensor.data;
-  if (form === "npy") return (await import("../../ops/get.js")).npySource(tensor);
-  const { formatTensor } = await import("../../tensor/format-tensor.js");
-  const { MemorySource } = await import("../../bytes/memory-source.js");
-  const text = await formatTensor({ dtype: tensor.info.dtype, shape: tensor.shape, data: tensor.data }, false);
-  return new MemorySource(new TextEncoder().encode(`${text}\n`));
-}
-
-function formOf(output: string): "npy" | "raw" | "text" {
-  if (output.endsWith(".npy") || output === "-") return "npy";
-  return output.endsWith(".txt") ? "text" : "raw";
 }
