@@ -99,3 +99,12 @@ export const MAX_ARRAY_BYTES: number = 2 ** 32;
 
 /** Slices of one plan of shards, 2^22: each has an entry in the index and in memory. */
 export const MAX_PLANNED_SLICES: number = 2 ** 22;
+
+/** Bytes of a `model.json` of TF.js, 256 MiB: it is parsed as a whole, and a string of Node holds 512 MiB. */
+export const MAX_TFJS_JSON_BYTES: number = 256 * 1024 * 1024;
+
+/** Files of weights of one TF.js model, 2^18: each is looked at. In files of 4 MB that is 1 TB. */
+export const MAX_TFJS_SHARDS: number = 2 ** 18;
+
+/** Bytes of the object graph of a checkpoint, 256 MiB: it is parsed as one message, and takes some times that in memory. */
+export const MAX_OBJECT_GRAPH_BYTES: number = 256 * 1024 * 1024;

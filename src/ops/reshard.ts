@@ -167,9 +167,15 @@ async function readOwners(source: TensorSource, infos: Iterable<TensorInfo>): Pr
       const data = await source.data(key);
       const bytes = await data.read(0, data.size);
       const graph = decodeObjectGraph(bytes.subarray(STRING_LENGTH_BYTES), data.name);
-      const paths = shortestPaths(graph);
+      const pathOf = shortestPaths(graph);
       for (const [id, node] of graph.entries()) {
-        const object = { ...node, id, path: paths[id] ?? [] };
+        const object: StoredObject = {
+          ...node,
+          id,
+          get path() {
+            return pathOf(id);
+          },
+        };
         for (const { checkpointKey } of node.attributes) owners.set(checkpointKey, object);
       }
     } catch (error) {

@@ -1,5 +1,6 @@
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import { CorruptionError } from "../errors.js";
+import { CorruptionError, LimitError } from "../errors.js";
+import { MAX_OBJECT_GRAPH_BYTES } from "../limits.js";
 import {
   type TrackableObjectGraph_TrackableObject,
   TrackableObjectGraphSchema,
@@ -81,9 +82,14 @@ function nodesWithValues(graph: ObjectGraph): Set<number> {
 
 /**
  * Decodes the object graph of a checkpoint.
- * @throws {@link CorruptionError} (`object-graph`) when it is none, or names an object that is not there
+ * @throws {@link CorruptionError} (`object-graph`) when it is none, or names an object that is not there;
+ * {@link LimitError} (`limit`)
  */
 export function decodeObjectGraph(bytes: Uint8Array, file: string): ObjectGraph {
+  if (bytes.length > MAX_OBJECT_GRAPH_BYTES) {
+    const expected = `at most ${MAX_OBJECT_GRAPH_BYTES} bytes`;
+    throw new LimitError("limit", "the object graph", { file, expected, actual: bytes.length });
+  }
   let nodes: readonly TrackableObjectGraph_TrackableObject[];
   try {
     ({ nodes } = fromBinary(TrackableObjectGraphSchema, bytes));
@@ -111,17 +117,23 @@ export function decodeObjectGraph(bytes: Uint8Array, file: string): ObjectGraph 
   }));
 }
 
-/** The local names that lead to each object from the root by the fewest edges; undefined for what no edge leads to. */
-export function shortestPaths(graph: ObjectGraph): readonly (readonly string[] | undefined)[] {
-  const paths: (readonly string[] | undefined)[] = graph.map(() => undefined);
-  paths[0] = [];
+/**
+ * A function that gives the local names that lead to an object from the root by the fewest edges; none for one that no
+ * edge leads to. Paths are put together when they are asked for: those of a long chain of objects would fill the memory.
+ */
+export function shortestPaths(graph: ObjectGraph): (id: number) => readonly string[] {
+  const parents = new Map<number, { readonly id: number; readonly name: string }>();
   const queue = [0];
   for (const id of queue) {
     for (const { name, nodeId } of graph[id]?.children ?? []) {
-      if (paths[nodeId] !== undefined) continue;
-      paths[nodeId] = [...(paths[id] ?? []), name];
+      if (nodeId === 0 || parents.has(nodeId)) continue;
+      parents.set(nodeId, { id, name });
       queue.push(nodeId);
     }
   }
-  return paths;
+  return (id) => {
+    const names: string[] = [];
+    for (let edge = parents.get(id); edge !== undefined; edge = parents.get(edge.id)) names.push(edge.name);
+    return names.reverse();
+  };
 }

@@ -34,8 +34,7 @@ export class Restoration {
   readonly doubles: number[] = [];
   /** Keys of matched objects that these have no tensor for. */
   readonly unusedKeys: string[] = [];
-  /** The path of each stored object from the root, escaped as in keys. */
-  readonly paths: readonly string[];
+  private readonly pathOf: (id: number) => readonly string[];
   private readonly ids = new Map<Trackable, number>();
   private readonly filled = new Set<string>();
 
@@ -43,7 +42,7 @@ export class Restoration {
   constructor(graph: ObjectGraph, tensors: CheckpointTensors) {
     this.graph = graph;
     this.tensors = tensors;
-    this.paths = shortestPaths(graph).map((names) => objectPath(names ?? []));
+    this.pathOf = shortestPaths(graph);
   }
 
   /**
@@ -152,7 +151,7 @@ export class Restoration {
 
   /** The key of a tensor that the graph does not name, when there is one. */
   private async unlistedKey(id: number, tensor: TrackedTensor): Promise<string | undefined> {
-    const key = tensorKey(this.paths[id] as string, tensor.name);
+    const key = tensorKey(objectPath(this.pathOf(id)), tensor.name);
     try {
       await this.tensors.info(keyText(key));
       return key;

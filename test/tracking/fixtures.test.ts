@@ -2,10 +2,10 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { beforeAll, describe, expect, it } from "vitest";
-import { CairnError } from "../../src/errors.js";
+import { CairnError, CorruptionError } from "../../src/errors.js";
 import { openCheckpoint } from "../../src/formats/checkpoint/checkpoint-reader.js";
 import { LocalFiles } from "../../src/platform/node/local-files.js";
-import { decodeObjectGraph, encodeObjectGraph, type ObjectGraph } from "../../src/proto/object-graph.js";
+import { decodeObjectGraph, encodeObjectGraph, type ObjectGraph, shortestPaths } from "../../src/proto/object-graph.js";
 import { useKerasLayout } from "../../src/tracking/adapters.js";
 import { LoadStatus } from "../../src/tracking/load-status.js";
 import { OBJECT_GRAPH_KEY } from "../../src/tracking/object-path.js";
@@ -83,6 +83,39 @@ describe("object graphs that TensorFlow wrote", () => {
       check(damaged);
       check(bytes.subarray(0, i));
     }
+  });
+});
+
+describe("object graphs of hostile files", () => {
+  const node = { attributes: [], slots: [] };
+
+  it("may be a chain of any length", () => {
+    const length = 100_000;
+    const chain = Array.from({ length }, (_, id) => ({
+      ...node,
+      children: id + 1 < length ? [{ name: "n", nodeId: id + 1 }] : [],
+    }));
+    const graph = decodeObjectGraph(encodeObjectGraph(chain), "chain");
+    expect(shortestPaths(graph)(length - 1)).toHaveLength(length - 1);
+    const [next] = graph[0]!.children;
+    expect(new Restoration(graph, undefined as never).graph[next!.nodeId]).toEqual(graph[1]);
+  });
+
+  it.each([
+    ["a child", [{ ...node, children: [{ name: "a", nodeId: 7 }] }]],
+    ["a child before all", [{ ...node, children: [{ name: "a", nodeId: -1 }] }]],
+    ["a slot", [{ ...node, children: [], slots: [{ variableId: 0, slotName: "m", nodeId: 1 }] }]],
+    ["the root", []],
+  ])("name %s that is not there", (_, graph) => {
+    expect(() => decodeObjectGraph(encodeObjectGraph(graph), "hostile")).toThrow(CorruptionError);
+  });
+
+  it("go in circles", async () => {
+    const graph = decodeObjectGraph(encodeObjectGraph([{ ...node, children: [{ name: "a", nodeId: 0 }] }]), "circle");
+    const root = new CheckpointRoot({ a: { a: {} } });
+    const restoration = new Restoration(graph, { verify: async () => {} } as never);
+    await restoration.update(root);
+    expect([...restoration.bound.keys()]).toEqual([0]);
   });
 });
 

@@ -126,7 +126,11 @@ describe("a manager of checkpoints", () => {
 
   it("initializes when there is nothing", async () => {
     let isInitialized = false;
-    const { manager } = await setUp({ initialize: () => void (isInitialized = true) });
+    const { manager } = await setUp({
+      initialize: () => {
+        isInitialized = true;
+      },
+    });
     expect(await manager.restoreOrInitialize()).toEqual({ restored: undefined, skipped: [] });
     expect(isInitialized).toBe(true);
   });
