@@ -1,4 +1,5 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { build } from "esbuild";
@@ -13,13 +14,9 @@ export function saveThreadUrl(): Promise<URL> {
 }
 
 async function bundle(): Promise<URL> {
-  // Inside the project, so that the thread finds its packages.
-  const folder = mkdtempSync(join(root, "node_modules/.cairn-test-"));
-  process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
-  const outfile = join(folder, "save-thread.mjs");
-  await build({
+  const { outputFiles } = await build({
     entryPoints: [join(root, "src/training/save-thread.ts")],
-    outfile,
+    write: false,
     bundle: true,
     platform: "node",
     format: "esm",
@@ -30,5 +27,14 @@ async function bundle(): Promise<URL> {
     },
     logLevel: "error",
   });
-  return pathToFileURL(outfile);
+  const code = outputFiles[0]?.contents ?? new Uint8Array(0);
+  // Inside the project, so that the thread finds its packages; named by its content, so that test files can share it.
+  const folder = join(root, ".cache/test");
+  const path = join(folder, `save-thread-${createHash("sha256").update(code).digest("hex").slice(0, 16)}.mjs`);
+  if (!existsSync(path)) {
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(`${path}.${process.pid}`, code);
+    renameSync(`${path}.${process.pid}`, path);
+  }
+  return pathToFileURL(path);
 }
