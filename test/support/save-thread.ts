@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
 import { existsSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -33,8 +33,9 @@ async function bundle(): Promise<URL> {
   const path = join(folder, `save-thread-${createHash("sha256").update(code).digest("hex").slice(0, 16)}.mjs`);
   if (!existsSync(path)) {
     mkdirSync(folder, { recursive: true });
-    writeFileSync(`${path}.${process.pid}`, code);
-    renameSync(`${path}.${process.pid}`, path);
+    const temporary = `${path}.${randomUUID()}`;
+    writeFileSync(temporary, code);
+    renameSync(temporary, path);
   }
   return pathToFileURL(path);
 }
