@@ -1,14 +1,12 @@
-import { isCairnError, UnsupportedError, UsageError } from "../errors.js";
+import { UnsupportedError, UsageError } from "../errors.js";
 import type { Format, WriteOptions } from "../formats/format.js";
 import { detectFormat } from "../formats/registry.js";
-import { decodeObjectGraph, type ObjectNode, shortestPaths } from "../proto/object-graph.js";
 import { MaxShardSizePolicy, planShards, ShardableTensor, type ShardingCallback } from "../sharding/index.js";
 import type { ShardPlan } from "../sharding/shard-plan.js";
 import type { LazyTensor } from "../tensor/lazy-tensor.js";
 import { parseSliceSpec } from "../tensor/slice-spec.js";
 import { sliceTensor } from "../tensor/sliced-tensor.js";
 import { tensorFrom } from "../tensor/stored-tensor.js";
-import { STRING_LENGTH_BYTES } from "../tensor/strings.js";
 import type { StoredPlace, StoredTensor, TensorInfo, TensorSource } from "../tensor/tensor-source.js";
 import type { Place } from "./convert.js";
 import { ReadAhead } from "./read-ahead.js";
@@ -20,13 +18,6 @@ export interface ReshardOptions {
    * {@link MaxShardSizePolicy} gets whole tensors and any other callback what is stored.
    */
   readonly slices?: "keep" | "join" | undefined;
-}
-
-/** The object that a tensor belongs to, as the object graph of its checkpoint has it. */
-export interface StoredObject extends ObjectNode {
-  readonly id: number;
-  /** The local names that lead to it from the root. */
-  readonly path: readonly string[];
 }
 
 /** How a checkpoint is going to be written anew. Close it in the end. */
@@ -44,8 +35,8 @@ export interface Resharding {
 
 /**
  * Plans how a checkpoint is written anew under a sharding callback. A tensor's device is that of the shard it was in, its
- * trackable the {@link StoredObject} of the object graph, where there is one; tensors come in the order of their shards
- * and bytes, the object graph last. No data is read but the lengths of strings.
+ * trackable its owner as the source knows it; tensors come in the order of their shards and bytes, what describes their
+ * structure last. No data is read but the lengths of strings.
  * @throws UnsupportedError (`unsupported-operation`), PlanError (`invalid-plan`), {@link UsageError} (`usage`)
  */
 export async function planReshard(
@@ -117,7 +108,7 @@ function comparePlaces(a: StoredPlace, b: StoredPlace): number {
 async function shardableTensors(source: TensorSource, pieces: readonly Piece[]): Promise<ShardableTensor[]> {
   const infos = new Map<string, TensorInfo>();
   for await (const info of source.tensors()) infos.set(info.key, info);
-  const { key: graphKey, owners } = await readOwners(source, infos.values());
+  const owners = await source.owners?.();
   const ahead = new ReadAhead(source, inOrder(pieces, infos));
   const wholes = new Map<string, LazyTensor>();
   const inputs: ShardableTensor[] = [];
@@ -130,10 +121,10 @@ async function shardableTensors(source: TensorSource, pieces: readonly Piece[]):
     const region = parseSliceSpec(sliceSpec)?.region;
     const tensor = region === undefined ? whole : sliceTensor(whole, region);
     const device = `/job:localhost/replica:0/task:0/device:CPU:${place.shard}`;
-    inputs.push(new ShardableTensor({ checkpointKey: key, sliceSpec, device, tensor, trackable: owners.get(key) }));
+    inputs.push(new ShardableTensor({ checkpointKey: key, sliceSpec, device, tensor, trackable: owners?.get(key) }));
   }
-  const isGraph = ({ checkpointKey }: ShardableTensor) => checkpointKey === graphKey;
-  return [...inputs.filter((input) => !isGraph(input)), ...inputs.filter(isGraph)];
+  const isStructure = ({ checkpointKey }: ShardableTensor) => infos.get(checkpointKey)?.role === "structure";
+  return [...inputs.filter((input) => !isStructure(input)), ...inputs.filter(isStructure)];
 }
 
 /** A tensor of a source; of strings the lengths are read. */
@@ -150,40 +141,6 @@ async function wholeTensor(
 /** The whole tensors in the order of their bytes. */
 function inOrder(pieces: readonly Piece[], infos: ReadonlyMap<string, TensorInfo>): TensorInfo[] {
   return pieces.flatMap(({ key, sliceSpec }) => (sliceSpec === "" ? (infos.get(key) ?? []) : []));
-}
-
-interface Owners {
-  /** The key of the object graph, when there is one. */
-  readonly key: string | undefined;
-  readonly owners: ReadonlyMap<string, StoredObject>;
-}
-
-/** The objects of a checkpoint by the keys of their tensors. What cannot be read as a graph is a tensor as any other. */
-async function readOwners(source: TensorSource, infos: Iterable<TensorInfo>): Promise<Owners> {
-  const owners = new Map<string, StoredObject>();
-  for (const { key, role, dtype, shape } of infos) {
-    if (role !== "structure" || dtype !== "string" || shape.length > 0) continue;
-    try {
-      const data = await source.data(key);
-      const bytes = await data.read(0, data.size);
-      const graph = decodeObjectGraph(bytes.subarray(STRING_LENGTH_BYTES), data.name);
-      const pathOf = shortestPaths(graph);
-      for (const [id, node] of graph.entries()) {
-        const object: StoredObject = {
-          ...node,
-          id,
-          get path() {
-            return pathOf(id);
-          },
-        };
-        for (const { checkpointKey } of node.attributes) owners.set(checkpointKey, object);
-      }
-    } catch (error) {
-      if (!isCairnError(error, "object-graph")) throw error;
-    }
-    return { key, owners };
-  }
-  return { key: undefined, owners };
 }
 
 async function isSame(source: Place, target: Place): Promise<boolean> {

@@ -77,6 +77,8 @@ export interface TensorSource {
   rows?(key: string, ids: BigInt64Array): Promise<ByteSource>;
   /** Where the tensors are stored, in any order; absent where a format has no shards. */
   entries?(): AsyncIterable<StoredTensor>;
+  /** The objects that tensors belong to, by their keys, for sharding callbacks; absent where a format has no objects. */
+  owners?(): Promise<ReadonlyMap<string, unknown>>;
   /** Texts that the files carry beside their tensors; absent where a format has none. */
   metadata?(): Promise<Readonly<Record<string, string>>>;
   /** Makes sure that the data given out so far matches its checksums. */

@@ -4,7 +4,8 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { MemoryStore } from "../../src/bytes/memory-store.js";
 import { isCairnError } from "../../src/errors.js";
-import { planReshard, type ReshardOptions, type StoredObject } from "../../src/ops/reshard.js";
+import type { StoredObject } from "../../src/formats/checkpoint/stored-object.js";
+import { planReshard, type ReshardOptions } from "../../src/ops/reshard.js";
 import { listTensors, openTensors } from "../../src/ops/tensors.js";
 import { LocalFiles } from "../../src/platform/node/local-files.js";
 import {

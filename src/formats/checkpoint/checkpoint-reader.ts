@@ -25,6 +25,7 @@ import {
   type StoredEntry,
   storedBytes,
 } from "./stored-entry.js";
+import { readOwners, type StoredObject } from "./stored-object.js";
 import { checkCoverage, checkOverlap, formatExtents, regionOfSlice } from "./tensor-slices.js";
 
 /** Options of {@link openCheckpoint}. */
@@ -138,6 +139,11 @@ export class CheckpointReader implements TensorSource {
    */
   readAll(options: ReadAllOptions = {}): AsyncIterable<TensorBytes> {
     return readAllTensors(this, this.files, options);
+  }
+
+  /** See {@link TensorSource.owners}. */
+  owners(): Promise<ReadonlyMap<string, StoredObject>> {
+    return readOwners(this);
   }
 
   /** All entries of the index, in memory. */

@@ -16,3 +16,4 @@ export { type WriteCheckpointOptions, type WrittenShard, writeCheckpoint } from 
 export { type MergeCheckpointsOptions, mergeCheckpoints } from "./merge-checkpoints.js";
 export type { ReadAllOptions, TensorBytes } from "./read-all.js";
 export type { StoredBytes, StoredEntry, StoredSlice } from "./stored-entry.js";
+export type { StoredObject } from "./stored-object.js";
