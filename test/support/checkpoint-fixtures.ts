@@ -24,8 +24,7 @@ export interface ExpectedCheckpoint {
   tensors?: ExpectedTensor[];
   slice_entries?: {
     key_hex: string;
-    of?: string;
-    of_hex?: string;
+    of: string | null;
     extents: [number, number][];
     shard: number;
     offset: number;

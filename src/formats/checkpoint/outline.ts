@@ -6,7 +6,7 @@ import { formatShape } from "../../tensor/shape.js";
 import { STRING_LENGTH_BYTES } from "../../tensor/strings.js";
 import type { OutlineNode } from "../format.js";
 import { formatBytes, formatCount } from "../text.js";
-import { shardPath } from "./bundle-paths.js";
+import { findShards, shardPath } from "./bundle-paths.js";
 import { OBJECT_GRAPH_KEY } from "./checkpoint-key.js";
 import type { CheckpointReader } from "./checkpoint-reader.js";
 import { readDescription } from "./description.js";
@@ -155,8 +155,11 @@ async function outlineShards(
     kind: "shards",
     detail: formatCount(header.shardCount, "data file"),
     children: async () => {
+      const found = await findShards(files, prefix);
+      const listed = found.filter(({ shardCount }) => shardCount === header.shardCount).map(({ shard }) => shard);
+      const shards = [...new Set([...counts.keys(), ...listed])].filter((shard) => shard < header.shardCount);
       const nodes: OutlineNode[] = [];
-      for (let shard = 0; shard < header.shardCount; shard++) nodes.push(await outlineShard(shard));
+      for (const shard of shards.sort((a, b) => a - b)) nodes.push(await outlineShard(shard));
       return nodes;
     },
   };
@@ -185,8 +188,7 @@ async function outlineObjects(reader: CheckpointReader): Promise<OutlineNode[]> 
         registeredSavers: savers.map(({ name, objectName }) => ({ name, objectName })),
       },
       children: async () => {
-        const paths = shortestPaths(graph).map((path) => path?.join("/"));
-        return outlineChildren({ graph, paths }, 0, [0]);
+        return outlineChildren({ graph, pathOf: shortestPaths(graph) }, 0, [0]);
       },
     },
   ];
@@ -195,16 +197,16 @@ async function outlineObjects(reader: CheckpointReader): Promise<OutlineNode[]> 
 /** The objects of a checkpoint, and how they are reached. */
 interface Objects {
   readonly graph: ObjectGraph;
-  readonly paths: readonly (string | undefined)[];
+  readonly pathOf: ReturnType<typeof shortestPaths>;
 }
 
 /** What is below an object. An object that leads back to one above it is named and not followed. */
 function outlineChildren(objects: Objects, id: number, above: readonly number[]): OutlineNode[] {
-  const { graph, paths } = objects;
+  const { graph, pathOf } = objects;
   const node = graph[id];
   if (node === undefined) return [];
   const slots = node.slots.map(({ slotName, variableId, nodeId }) => {
-    const variable = paths[variableId] ?? `object ${variableId}`;
+    const variable = pathOf(variableId).join("/") || `object ${variableId}`;
     return outlineObject(objects, nodeId, `${slotName} of ${variable}`, above);
   });
   return [...node.children.map(({ name, nodeId }) => outlineObject(objects, nodeId, name, above)), ...slots];
