@@ -58,6 +58,14 @@ async function hashes(files: MemoryStore | LocalFiles, path: string): Promise<un
   return listed;
 }
 
+/** Small shards from the last to the first, so that no tensor is read in order. */
+class BackwardPolicy extends ShardingCallback {
+  readonly description = "Backward.";
+  call(tensors: readonly ShardableTensor[]): TensorSliceDict[] {
+    return new MaxShardSizePolicy({ maxShardSize: 24 }).call(tensors).reverse();
+  }
+}
+
 /** What cairn writes anew otherwise: other gaps, byte order or compression. */
 const OTHER_BYTES = /^crafted\//;
 
@@ -153,6 +161,7 @@ describe("resharding", () => {
     ["max24", "data-00007", new ShardByTaskPolicy()],
     ["max24", "data-00007", new MaxShardSizePolicy({ maxShardSize: 40 })],
     ["max1000", "data-00000", new MaxShardSizePolicy({ maxShardSize: 24 })],
+    ["max1000", "data-00000", new BackwardPolicy()],
   ] as const)("writes nothing when a tensor of the source is damaged: %s", async (name, shard, callback) => {
     const folder = join(FIXTURES, "max_shard_size");
     const found = readdirSync(folder).filter((file) => file.startsWith(`${name}.`));
