@@ -26,17 +26,15 @@ export function loadTf(): Promise<Tf> {
 }
 
 async function importTf(): Promise<Tf> {
-  // TF.js advises its native package at every start in Node; a log is no place for that.
-  const { env } = process;
-  env.TF_CPP_MIN_LOG_LEVEL ??= "2";
   try {
     const core = await import("@tensorflow/tfjs-core");
-    core.env().set("IS_TEST", true);
+    // Else it advises its native package at every start in Node; a log is no place for that.
+    core.enableProdMode();
     await import("@tensorflow/tfjs-backend-cpu");
     const layers = await import("@tensorflow/tfjs-layers");
     await core.setBackend("cpu");
     await core.ready();
-    return { ...core, ...layers };
+    return { ...core, ...layers } as unknown as Tf;
   } catch (cause) {
     throw new UsageError("usage", "TF.js, which computes gradients, is not there", {
       cause,
