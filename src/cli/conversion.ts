@@ -10,6 +10,8 @@ export interface ConversionFlags extends CommonOptions {
   readonly rename: readonly string[];
   readonly filter?: string;
   readonly dropSlots?: boolean;
+  readonly constants?: boolean;
+  readonly template?: string;
   readonly dtype: readonly { readonly from: DType; readonly to: DType }[];
   readonly policy?: string;
   readonly maxShardSize?: number;
@@ -22,10 +24,12 @@ export interface ConversionFlags extends CommonOptions {
 /** Gives a command the options of a conversion. */
 export function addConversionOptions(command: Command): Command {
   return command
-    .option("--to <format>", "checkpoint, safetensors, elasticdl")
+    .option("--to <format>", "checkpoint, safetensors, elasticdl, tfjs, saved-model")
     .option("--rename <from=to>", "give tensors other names: a name, a glob, or /expression/=name", collect, [])
     .option("--filter <glob>", "only tensors whose name matches, as 'encoder/*'")
     .option("--drop-slots", "leave away the state of optimizers")
+    .option("--constants", "take the constants of a SavedModel too, beside its variables")
+    .option("--template <model>", "of tfjs and saved-model: copy all but the values from this model")
     .option("--dtype <from=to>", "change floats, as float32=bfloat16", collectDtype, [])
     .option("--policy <name>", "by-task, max-shard-size, or ./policy.js")
     .option("--max-shard-size <size>", "begin a new shard before this size", sizeArgument)
@@ -46,7 +50,7 @@ export async function convertPath(
   const { parseRename } = await import("../ops/rename.js");
   const { filesFor } = await import("./files.js");
   const { loadPolicy } = await import("./policies.js");
-  const { filter, dropSlots, skipUnsupported, skipDamaged, to } = options;
+  const { filter, dropSlots, constants, template, skipUnsupported, skipDamaged, to } = options;
   const { signal } = terminal;
   const checking = skipDamaged ? terminal.progress("checked") : undefined;
   const conversion = await planConversion(
@@ -56,6 +60,8 @@ export async function convertPath(
       to,
       filter,
       dropSlots,
+      constants,
+      template: template === undefined ? undefined : { files: filesFor(template), path: template },
       skipUnsupported,
       skipDamaged,
       signal,

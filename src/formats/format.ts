@@ -7,7 +7,7 @@ import type { TensorSource } from "../tensor/tensor-source.js";
 import type { VersionedDirectory } from "./versioned-directory.js";
 
 /** What kind of thing a path holds: one for each folder of `formats/`, or one of a program's own. */
-export type FormatId = "saved-model" | "riegeli" | "checkpoint" | "elasticdl" | "safetensors" | (string & {});
+export type FormatId = "saved-model" | "riegeli" | "checkpoint" | "elasticdl" | "safetensors" | "tfjs" | (string & {});
 
 /** A path that a format knows, and how. */
 export interface Detection {
@@ -78,6 +78,12 @@ export interface VerifyOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
+/** A path and the files it is in. */
+export interface Place {
+  readonly files: FileStore;
+  readonly path: string;
+}
+
 /** Options of {@link Format.writeTensors}. */
 export interface WriteOptions extends VerifyOptions {
   /** Replace what is there. */
@@ -86,8 +92,23 @@ export interface WriteOptions extends VerifyOptions {
   readonly beforeCommit?: (() => Promise<void>) | undefined;
   /** Texts that the files carry along, where the format has room for such; see `TensorSource.metadata`. */
   readonly metadata?: Readonly<Record<string, string>> | undefined;
+  /** A model of the format whose other parts, such as its graph, are copied; its tensors are those of the plan. */
+  readonly template?: Place | undefined;
   /** Of training checkpoints: for how many parameter servers, and how the files are called. */
   readonly training?: { readonly psNum?: number | undefined; readonly layout?: "design" | "elasticdl" | undefined };
+}
+
+/** Tensors that are to be fitted into a template. */
+export interface TemplateTensors {
+  /** Each under the key that it would be written under, and that of where it comes from. */
+  readonly tensors: readonly {
+    readonly key: string;
+    readonly sourceKey: string;
+    readonly dtype: DType;
+    readonly shape: Shape;
+  }[];
+  /** Where they come from. */
+  readonly source: TensorSource;
 }
 
 /** A format of files, as a plug: detection, a look inside, a check, and the tensors. An absent method is an absent ability. */
@@ -118,6 +139,14 @@ export interface Format {
   ownsName?(path: string): boolean;
   /** Why it cannot hold a tensor, or undefined when it can. Absent: it holds all. */
   refuses?(tensor: { readonly key: string; readonly dtype: DType; readonly shape: Shape }): string | undefined;
+  /**
+   * By what names tensors go into a model that takes its other parts from a template: the name of the template's for each
+   * key, and none for a tensor that it has no place for. Absent: the format has no templates.
+   * @throws UsageError (`not-consumed`) when the template needs a tensor that is not there
+   */
+  fitTemplate?(template: Place, tensors: TemplateTensors): Promise<ReadonlyMap<string, string>>;
+  /** Whether tensors can only be written with a template. */
+  readonly needsTemplate?: boolean;
   /**
    * Writes tensors: all that the plan names, in its order, each read when its turn comes. Nothing is visible under
    * `path` before all of it is written.

@@ -6,12 +6,14 @@ import type { Detection, Format } from "./format.js";
 import { riegeliFormat } from "./riegeli/index.js";
 import { safetensorsFormat } from "./safetensors/index.js";
 import { savedModelFormat } from "./saved-model/index.js";
+import { tfjsFormat } from "./tfjs/index.js";
 
 /** All formats, in the order in which a path is offered to them: those that know their files surely come first. */
 export const FORMATS: readonly Format[] = [
   riegeliFormat,
   safetensorsFormat,
   elasticdlFormat,
+  tfjsFormat,
   savedModelFormat,
   checkpointFormat,
 ];
@@ -48,6 +50,6 @@ export async function detectFormat(
   }
   throw new UnsupportedError("unknown-format", "nothing here that cairn knows", {
     file: path,
-    hint: "cairn reads SavedModel directories, .pb, .cpb and .pbtxt protos, safetensors, TensorFlow and training checkpoints, and Riegeli/records files.",
+    hint: "cairn reads SavedModel directories, .pb, .cpb and .pbtxt protos, safetensors, TF.js models, TensorFlow and training checkpoints, and Riegeli/records files.",
   });
 }

@@ -1,8 +1,7 @@
 import { readInOrder } from "../bytes/copy-source.js";
-import type { FileStore } from "../bytes/file-store.js";
 import { MemorySource } from "../bytes/memory-source.js";
 import { CairnError, PlanError, UsageError } from "../errors.js";
-import type { Format, WriteOptions } from "../formats/format.js";
+import type { Format, Place, WriteOptions } from "../formats/format.js";
 import { FORMATS } from "../formats/registry.js";
 import {
   MaxShardSizePolicy,
@@ -21,6 +20,8 @@ import type { TensorInfo, TensorSource } from "../tensor/tensor-source.js";
 import { type RenameRule, renamed } from "./rename.js";
 import { globMatcher, openTensors } from "./tensors.js";
 
+export type { Place } from "../formats/format.js";
+
 /** Options of {@link planConversion}. */
 export interface ConversionOptions {
   /** The id of the format to write; found by the output's name when it is not given. */
@@ -31,6 +32,10 @@ export interface ConversionOptions {
   readonly filter?: string | undefined;
   /** Leave away the state of optimizers. */
   readonly dropSlots?: boolean | undefined;
+  /** Take the constants of a graph too, beside its variables. */
+  readonly constants?: boolean | undefined;
+  /** A model of the format to write whose other parts, such as its graph, are copied. */
+  readonly template?: Place | undefined;
   /** Floats of the first dtype become floats of the second. */
   readonly dtypes?: readonly { readonly from: DType; readonly to: DType }[] | undefined;
   /** Which shards the tensors go to; as the format does it when it is not given. */
@@ -73,12 +78,6 @@ export interface Conversion {
   close(): Promise<void>;
 }
 
-/** A path and the files it is in. */
-export interface Place {
-  readonly files: FileStore;
-  readonly path: string;
-}
-
 /**
  * Plans how the tensors of one path are written to another in a format of choice. No data is read before
  * {@link Conversion.write}, unless damaged tensors are to be left away.
@@ -94,7 +93,9 @@ export async function planConversion(
   const { detection, tensors } = await openTensors(source.files, source.path, formats);
   try {
     const format = findTarget(formats, options.to, target.path);
-    const chosen = await chooseTensors(tensors, detection.format === format.id, format, options);
+    checkTemplate(format, target.path, options.template);
+    const listed = await chooseTensors(tensors, detection.format === format.id, format, options);
+    const chosen = await fitTemplate(listed, tensors, format, options);
     const plan = await arrange(format, target.path, chosen.tensors, options);
     const { metadata } = tensors;
     return {
@@ -107,7 +108,8 @@ export async function planConversion(
       warnings: [...chosen.warnings, ...plan.warnings],
       write: async (writeOptions = {}) => {
         const carried = metadata === undefined ? {} : { metadata: await metadata.call(tensors) };
-        await format.writeTensors?.(target.files, target.path, plan, { ...carried, ...writeOptions });
+        const { template } = options;
+        await format.writeTensors?.(target.files, target.path, plan, { ...carried, template, ...writeOptions });
         return chosen.losses();
       },
       close: () => tensors.close(),
@@ -130,6 +132,42 @@ function findTarget(formats: readonly Format[], id: string | undefined, path: st
   });
 }
 
+/** @throws {@link UsageError} (`usage`) when a template is missing, or the format has no use for one */
+function checkTemplate(format: Format, file: string, template: Place | undefined): void {
+  if (template === undefined && format.needsTemplate) {
+    throw new UsageError("usage", `${format.id} is written with a template`, {
+      file,
+      hint: "Name a model of the same structure with --template: all but the values is copied from it.",
+    });
+  }
+  if (template !== undefined && format.fitTemplate === undefined) {
+    throw new UsageError("usage", `${format.id} takes no template`, { file, hint: "Leave --template away." });
+  }
+}
+
+/** Gives tensors the names that they have in a template, and leaves away those that it has no place for. */
+async function fitTemplate(
+  chosen: ChosenTensors,
+  source: TensorSource,
+  format: Format,
+  { template, skipUnsupported }: ConversionOptions,
+): Promise<ChosenTensors> {
+  if (template === undefined || format.fitTemplate === undefined) return chosen;
+  const known = chosen.tensors.map(({ checkpointKey, tensor: { dtype, shape } }, i) => {
+    return { key: checkpointKey, sourceKey: chosen.sourceKeys[i] as string, dtype, shape };
+  });
+  const names = await format.fitTemplate(template, { tensors: known, source });
+  const tensors: ShardableTensor[] = [];
+  const left: SkippedTensor[] = [];
+  for (const { checkpointKey, tensor } of chosen.tensors) {
+    const name = names.get(checkpointKey);
+    if (name !== undefined) tensors.push(shardable(name, tensor));
+    else left.push({ key: checkpointKey, reason: "the template has no place for it" });
+  }
+  if (left.length > 0 && !skipUnsupported) throw cannotHold(format, left);
+  return { ...chosen, tensors, skipped: [...chosen.skipped, ...left] };
+}
+
 /** Which tensor goes to which shard: as the callback says, else as the format does it, else by size. */
 async function arrange(
   format: Format,
@@ -150,6 +188,8 @@ async function arrange(
 
 interface ChosenTensors {
   readonly tensors: readonly ShardableTensor[];
+  /** The key that each has where it comes from. */
+  readonly sourceKeys: readonly string[];
   readonly skipped: readonly SkippedTensor[];
   readonly warnings: readonly string[];
   losses(): string[];
@@ -166,6 +206,7 @@ async function chooseTensors(
   const refused: SkippedTensor[] = [];
   const casts = new Casts(options.dtypes ?? []);
   const byName = new Map<string, ShardableTensor>();
+  const sourceKeys: string[] = [];
   for await (const info of source.tensors()) {
     options.signal?.throwIfAborted();
     const name = isSameFormat ? info.key : (info.name ?? info.key);
@@ -187,10 +228,12 @@ async function chooseTensors(
       const name = one.checkpointKey;
       if (byName.has(name)) throw new PlanError("invalid-plan", `two tensors would be called "${name}"`);
       byName.set(name, one);
+      sourceKeys.push(one.checkpointKey === key ? info.key : name);
     }
   }
   if (refused.length > 0) throw cannotHold(format, refused);
-  return { tensors: [...byName.values()], skipped, warnings: casts.warnings(), losses: () => casts.losses() };
+  const tensors = [...byName.values()];
+  return { tensors, sourceKeys, skipped, warnings: casts.warnings(), losses: () => casts.losses() };
 }
 
 /** Why a tensor is left away before the target is asked; undefined when it is not. */
@@ -202,6 +245,7 @@ async function reasonToSkip(
 ): Promise<string | undefined> {
   if (info.role === "slot" && options.dropSlots) return "state of an optimizer";
   if (info.role === "structure" && !isSameFormat) return "describes the objects of its own format";
+  if (info.role === "constant" && !options.constants) return "a constant, and not a variable";
   if (!options.skipDamaged) return undefined;
   try {
     const { signal, onChecked } = options;

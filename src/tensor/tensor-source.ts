@@ -26,10 +26,11 @@ export interface TensorInfo {
    */
   readonly name?: string | undefined;
   /**
-   * What it is for, when that is not a value of the model: the state of an optimizer for one variable (`slot`), or a
-   * description that only its own format understands (`structure`).
+   * What it is for, when that is not a value of the model that training changes: the state of an optimizer for one variable
+   * (`slot`), a constant of a graph that has variables beside it (`constant`), or a description that only its own format
+   * understands (`structure`).
    */
-  readonly role?: "slot" | "structure" | undefined;
+  readonly role?: "slot" | "constant" | "structure" | undefined;
   readonly dtype: DType;
   readonly shape: Shape;
   /**

@@ -1,29 +1,15 @@
+import {
+  hasHiddenInput,
+  INNER_LAYERS,
+  KERAS_3_NAMES,
+  layerEdges,
+  weightNames,
+} from "../../formats/tfjs/keras-names.js";
 import type { Trackable, TrackableValue } from "../trackable.js";
 import type { TfLayer, TfLayersModel, TfLayerVariable, TfOptimizer, TfVariable } from "./types.js";
 import { isTfLayer, isTfLayersModel, isTfOptimizer } from "./types.js";
 
 type Child = readonly [name: string, child: TrackableValue];
-
-/** The layers that a layer holds, by TF.js's property and by the name that Keras gives the edge. */
-const INNER_LAYERS = [
-  ["cell", "cell"],
-  ["layer", "layer"],
-  ["forwardLayer", "forward_layer"],
-  ["backwardLayer", "backward_layer"],
-] as const;
-
-/**
- * Names of weights that Keras 3 keeps under another name than Keras 2 and TF.js, by class of layer. Source: what
- * `tf.train.Checkpoint` of TensorFlow 2.18 with Keras 3 writes.
- */
-const KERAS_3_NAMES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
-  Dense: { kernel: "_kernel" },
-  Conv1D: { kernel: "_kernel" },
-  Conv2D: { kernel: "_kernel" },
-  Conv3D: { kernel: "_kernel" },
-  Embedding: { embeddings: "_embeddings" },
-  DepthwiseConv2D: { depthwise_kernel: "kernel" },
-};
 
 /** Children made from a function when they are asked for: a list or another grouping that Keras has and TF.js has not. */
 class Group implements Trackable {
@@ -54,12 +40,7 @@ export class TrackedLayersModel implements Trackable {
   /** See {@link Trackable.checkpointChildren}. */
   *checkpointChildren(): Iterable<Child> {
     const { layers } = this.model;
-    let withWeights = 0;
-    // Source: keras/src/engine/functional.py of Keras 2.15, _layer_checkpoint_dependencies.
-    for (const [i, layer] of layers.entries()) {
-      if (layer.weights.length > 0) yield [`layer_with_weights-${withWeights++}`, layer as TrackableValue];
-      yield [`layer-${i}`, layer as TrackableValue];
-    }
+    for (const [name, i] of layerEdges(layers.map(namedLayer))) yield [name, layers[i] as TrackableValue];
     if (this.isSequential) yield ["_functional", this.functional];
     else yield ["_operations", this.operations];
     const { optimizer } = this.model as { optimizer?: object | undefined };
@@ -72,7 +53,7 @@ export class TrackedLayersModel implements Trackable {
 
   private *numberedLayers(): Iterable<Child> {
     const { layers } = this.model;
-    const inputs = this.isSequential && layers[0]?.getClassName() !== "InputLayer" ? [this.input] : [];
+    const inputs = hasHiddenInput(this.isSequential, layers.map(namedLayer)) ? [this.input] : [];
     for (const [i, layer] of [...inputs, ...layers].entries()) yield [String(i), layer as TrackableValue];
   }
 }
@@ -111,19 +92,20 @@ export class TrackedLayer implements Trackable {
   }
 
   private *ownWeights(): Iterable<Child> {
-    const taken = new Map<string, number>();
     const aliases = KERAS_3_NAMES[this.layer.getClassName()] ?? {};
-    for (const weight of this.layer.weights) {
-      const base = weight.originalName.split("/").at(-1) as string;
-      const count = taken.get(base) ?? 0;
-      taken.set(base, count + 1);
-      const name = count === 0 ? base : `${base}_${count}`;
+    const names = weightNames(this.layer.weights.map(({ originalName }) => originalName));
+    for (const [i, weight] of this.layer.weights.entries()) {
+      const name = names[i] as string;
       const variable = variableOf(weight);
       yield [name, variable];
       const alias = aliases[name];
       if (alias !== undefined) yield [alias, variable];
     }
   }
+}
+
+function namedLayer(layer: TfLayer) {
+  return { className: layer.getClassName(), hasWeights: layer.weights.length > 0 };
 }
 
 function variableOf(weight: TfLayerVariable): TfVariable {

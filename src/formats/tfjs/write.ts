@@ -1,0 +1,203 @@
+import type { ByteSink } from "../../bytes/byte-sink.js";
+import { BaseSource, type ByteSource, type ReadOptions } from "../../bytes/byte-source.js";
+import { copySource } from "../../bytes/copy-source.js";
+import { copyTree } from "../../bytes/copy-tree.js";
+import { replaceDirectory } from "../../bytes/directory.js";
+import type { FileStore } from "../../bytes/file-store.js";
+import { joinSources } from "../../bytes/joined-source.js";
+import { baseName, joinPath } from "../../bytes/path.js";
+import { CorruptionError, PlanError, UsageError } from "../../errors.js";
+import type { PlannedSlice, ShardPlan } from "../../sharding/shard-plan.js";
+import { elementBytes } from "../../tensor/dtype.js";
+import type { LazyTensor } from "../../tensor/lazy-tensor.js";
+import { elementCount } from "../../tensor/shape.js";
+import { readStringLengths, STRING_LENGTH_BYTES } from "../../tensor/strings.js";
+import type { WriteOptions } from "../format.js";
+import { directoryOf, MODEL_FILES, MODEL_JSON, shardName } from "./locate.js";
+import { locateModelJson } from "./model.js";
+import { isObject, type ModelJson, readModelJson } from "./model-json.js";
+import { fileBytesOf } from "./plan.js";
+import { refusedWeight } from "./refuse.js";
+import { RelengthedStrings, WEIGHT_STRING_LENGTH_BYTES } from "./string-weights.js";
+
+/** A weight as the manifest has it. */
+interface ManifestEntry {
+  readonly name: string;
+  readonly shape: readonly number[];
+  readonly dtype: string;
+  readonly group?: string;
+}
+
+/**
+ * Writes a plan to a directory as `model.json` and its files of weights: a group for each shard of the plan, cut into
+ * files between any two bytes. `model.json`, which names the others, comes last.
+ * @throws {@link PlanError} (`invalid-plan`), {@link UsageError} (`exists`), {@link CorruptionError} (`tensor-data`),
+ * StorageError (`write-failed`)
+ */
+export async function writeTfjs(
+  files: FileStore,
+  path: string,
+  plan: ShardPlan,
+  options: WriteOptions = {},
+): Promise<void> {
+  checkPlan(plan);
+  const { template, overwrite = false } = options;
+  const model =
+    template === undefined
+      ? undefined
+      : await readModelJson(template.files, await locateModelJson(template.files, template.path));
+  const directory = directoryOf(path);
+  const old = (await listIfThere(files, directory)).filter((info) => MODEL_FILES.test(baseName(info.path)));
+  if (old.length === 0) return writeModel(files, directory, plan, { ...options, model });
+  if (!overwrite) {
+    const hint = "Pass --force to replace it, or choose another name.";
+    throw new UsageError("exists", "the directory holds a model already", { file: old[0]?.path, hint });
+  }
+  // The names are those of the old files, so that only a new directory can hold the new model beside the old one.
+  await replaceDirectory(files, directory, true, async (temporary) => {
+    for (const info of await files.list(directory)) {
+      const name = baseName(info.path);
+      if (!MODEL_FILES.test(name)) await copyTree(files, info, files, joinPath(temporary, name), options);
+    }
+    await writeModel(files, temporary, plan, { ...options, model });
+  });
+}
+
+async function listIfThere(files: FileStore, directory: string) {
+  return (await files.stat(directory))?.kind === "directory" ? files.list(directory) : [];
+}
+
+type ModelOptions = WriteOptions & { readonly model: ModelJson | undefined };
+
+async function writeModel(files: FileStore, directory: string, plan: ShardPlan, options: ModelOptions): Promise<void> {
+  const written: string[] = [];
+  try {
+    const groups: { paths: string[]; weights: ManifestEntry[] }[] = [];
+    for (const [i, { slices }] of plan.shards.entries()) {
+      const data = joinSources(directory, await Promise.all(slices.map(storedData)));
+      const paths = await writeGroup(files, { directory, group: i, maxFileBytes: fileBytesOf(plan) }, data, {
+        ...options,
+        onFile: (path) => written.push(path),
+      });
+      groups.push({ paths, weights: slices.map((slice) => entryOf(slice, options.model)) });
+    }
+    const json = JSON.stringify({ ...headOf(options), weightsManifest: groups });
+    const sink = await files.create(joinPath(directory, MODEL_JSON), { overwrite: options.overwrite });
+    await closing(sink, () => sink.write(new TextEncoder().encode(json)));
+  } catch (error) {
+    for (const path of written) await files.remove(path);
+    throw error;
+  }
+}
+
+/** What stands before the manifest: that of the template, or who wrote it. */
+function headOf({ model, metadata }: ModelOptions): Record<string, unknown> {
+  const { weightsManifest: _, ...fields } = model?.fields ?? { generatedBy: "cairn" };
+  const head: Record<string, unknown> = { ...fields, convertedBy: "cairn" };
+  if (metadata !== undefined && Object.keys(metadata).length > 0) {
+    const own = isObject(head.userDefinedMetadata) ? head.userDefinedMetadata : {};
+    head.userDefinedMetadata = { ...own, ...metadata };
+  }
+  return head;
+}
+
+/** A weight of the state of an optimizer stays one. */
+function entryOf({ key, tensor }: PlannedSlice, model: ModelJson | undefined): ManifestEntry {
+  const entry = { name: key, shape: tensor.shape, dtype: tensor.dtype };
+  const spec = model?.groups.flatMap(({ weights }) => weights).find(({ name }) => name === key);
+  return spec?.group === undefined ? entry : { ...entry, group: spec.group };
+}
+
+async function writeGroup(
+  files: FileStore,
+  { directory, group, maxFileBytes }: { directory: string; group: number; maxFileBytes: number },
+  data: ByteSource,
+  options: WriteOptions & { readonly onFile: (path: string) => void },
+): Promise<string[]> {
+  const { overwrite, signal, onBytes, onFile } = options;
+  const count = Math.ceil(data.size / maxFileBytes);
+  const names: string[] = [];
+  for (let i = 0; i < count; i++) {
+    const name = shardName(group, i, count);
+    const start = i * maxFileBytes;
+    const part = data.slice(start, Math.min(maxFileBytes, data.size - start));
+    // Room for all that is still to come, so that a full disk is known before the work starts.
+    const sink = await files.create(joinPath(directory, name), { overwrite, expectedBytes: data.size - start });
+    await closing(sink, () => copySource(part, sink, { signal, onBytes }));
+    onFile(joinPath(directory, name));
+    names.push(name);
+  }
+  return names;
+}
+
+/** Does the writing of a file, which appears when all went well. */
+async function closing(sink: ByteSink, write: () => Promise<void>): Promise<void> {
+  try {
+    await write();
+    await sink.close();
+  } catch (error) {
+    await sink.abort();
+    throw error;
+  }
+}
+
+/** The bytes of a tensor as TF.js stores them; they are asked for when their turn comes. */
+async function storedData({ key, tensor }: PlannedSlice): Promise<ByteSource> {
+  const { dtype, shape } = tensor;
+  if (dtype !== "string") return new PlannedData(key, tensor, elementCount(shape) * elementBytes(dtype));
+  const lengths = tensor.byteLengths ?? (await readStringLengths(await tensor.data(), elementCount(shape)));
+  const size = lengths.reduce((sum, length) => sum + length + STRING_LENGTH_BYTES, 0);
+  const tooLong = lengths.find((length) => length > 0xffffffff);
+  if (tooLong !== undefined) throw new PlanError("invalid-plan", `a string of "${key}" has ${tooLong} bytes`);
+  const widths = { from: STRING_LENGTH_BYTES, to: WEIGHT_STRING_LENGTH_BYTES };
+  return new RelengthedStrings(new PlannedData(key, tensor, size), lengths, widths);
+}
+
+/** The data of a tensor of known size. */
+class PlannedData extends BaseSource {
+  readonly name: string;
+  readonly size: number;
+  private readonly tensor: LazyTensor;
+  private source: Promise<ByteSource> | undefined;
+
+  constructor(name: string, tensor: LazyTensor, size: number) {
+    super();
+    this.name = name;
+    this.tensor = tensor;
+    this.size = size;
+  }
+
+  protected async fill(offset: number, target: Uint8Array, options?: ReadOptions): Promise<void> {
+    this.source ??= this.open();
+    const source = await this.source;
+    target.set(await source.read(offset, target.length, options));
+    // Nothing is read twice, so what the source holds need not be kept.
+    if (offset + target.length === this.size) this.source = undefined;
+  }
+
+  private async open(): Promise<ByteSource> {
+    const source = await this.tensor.data();
+    if (source.size === this.size) return source;
+    throw new CorruptionError("tensor-data", `data of "${this.name}"`, {
+      file: source.name,
+      expected: `${this.size} bytes`,
+      actual: `${source.size} bytes`,
+    });
+  }
+}
+
+/** The format knows whole tensors only, and each once. */
+function checkPlan(plan: ShardPlan): void {
+  const keys = new Set<string>();
+  for (const { key, region, fullShape, tensor } of plan.shards.flatMap(({ slices }) => slices)) {
+    const isWhole = region.every(({ start, end }, i) => start === 0 && end === fullShape[i]);
+    if (!isWhole) {
+      const hint = "Plan with a policy that cuts no tensors, such as by-task.";
+      throw new PlanError("invalid-plan", `"${key}" is cut, and TF.js holds whole tensors only`, { hint });
+    }
+    const refusal = refusedWeight({ dtype: tensor.dtype });
+    if (refusal !== undefined) throw new PlanError("invalid-plan", `"${key}": ${refusal}`);
+    if (keys.has(key)) throw new PlanError("invalid-plan", `"${key}" comes twice`);
+    keys.add(key);
+  }
+}
