@@ -10,6 +10,7 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 import numpy as np
 import safetensors
+import checkpoint_files
 import restore_checkpoints
 import tensorflow as tf
 from tensorflow.core.framework import graph_pb2
@@ -133,6 +134,7 @@ KINDS = {
     "parameter_servers": parameter_servers,
     "safetensors": safetensors_model,
     **restore_checkpoints.KINDS,
+    **checkpoint_files.KINDS,
 }
 
 with open(sys.argv[1]) as file:

@@ -9,6 +9,7 @@ import { copySource } from "cairn/bytes";
 import { reshardVersion } from "cairn/elasticdl";
 import { localFiles } from "cairn/node";
 import { mergeModel, openSavedModel, splitModel } from "cairn/saved-model";
+import { checkpointFileCases } from "./checkpoint-files.mjs";
 import { checkpointCases, restoreResults } from "./checkpoints.mjs";
 import { safetensorsCases } from "./safetensors.mjs";
 
@@ -205,6 +206,7 @@ await elasticdlCases(cases);
 await safetensorsCases(cases, join(root, "test/fixtures/safetensors"), work);
 serverCases(cases);
 await checkpointCases(cases, work);
+await checkpointFileCases(cases, join(root, "test/fixtures/checkpoints"), work);
 writeFileSync(join(work, "cases.json"), JSON.stringify(cases));
 const { stdout, stderr, status } = spawnSync(python, [join(here, "check.py"), join(work, "cases.json")], {
   encoding: "utf8",
