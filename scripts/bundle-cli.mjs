@@ -26,6 +26,7 @@ await build({
     "fzstd",
     "snappyjs",
     "commander",
+    "yaml",
   ],
   minifyWhitespace: true,
   minifySyntax: true,

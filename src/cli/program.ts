@@ -6,6 +6,7 @@ import { diffCommand } from "./commands/diff.js";
 import { exportCommand } from "./commands/export.js";
 import { getCommand } from "./commands/get.js";
 import { inspectCommand } from "./commands/inspect.js";
+import { manifestsCommand } from "./commands/manifests.js";
 import { mergeCommand } from "./commands/merge.js";
 import { mergeCheckpointsCommand } from "./commands/merge-checkpoints.js";
 import { psCommand } from "./commands/ps.js";
@@ -38,6 +39,7 @@ export function makeProgram(version: string): Command {
     checkpointsCommand(),
     exportCommand(),
     psCommand(),
+    manifestsCommand(),
     completionCommand(program),
   ];
   for (const command of commands) {
