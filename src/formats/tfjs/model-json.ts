@@ -77,9 +77,14 @@ export function parseModelJson(bytes: Uint8Array, path: string): ModelJson {
   } catch (cause) {
     throw new CorruptionError("invalid-json", `not JSON: ${(cause as Error).message}`, { file: path, cause });
   }
+  return modelJsonOf(value, path, bytes.length);
+}
+
+/** A `model.json` that is parsed already; see {@link readModelJson}. `path` is what errors print. */
+export function modelJsonOf(value: unknown, path: string, byteLength = 0): ModelJson {
   const fields = Array.isArray(value) ? { weightsManifest: value } : value;
   if (!isObject(fields)) throw wrong(path, "the file is no object");
-  return { path, byteLength: bytes.length, fields, groups: parseManifest(fields.weightsManifest, path) };
+  return { path, byteLength, fields, groups: parseManifest(fields.weightsManifest, path) };
 }
 
 /** Whether a parsed file is a `model.json`: it has a manifest, or is one. */

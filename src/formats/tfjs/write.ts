@@ -1,24 +1,20 @@
 import type { ByteSink } from "../../bytes/byte-sink.js";
-import { BaseSource, type ByteSource, type ReadOptions } from "../../bytes/byte-source.js";
+import type { ByteSource } from "../../bytes/byte-source.js";
 import { copySource } from "../../bytes/copy-source.js";
 import { copyTree } from "../../bytes/copy-tree.js";
 import { replaceDirectory } from "../../bytes/directory.js";
 import type { FileStore } from "../../bytes/file-store.js";
 import { joinSources } from "../../bytes/joined-source.js";
 import { baseName, joinPath } from "../../bytes/path.js";
-import { CorruptionError, PlanError, UsageError } from "../../errors.js";
+import { PlanError, UsageError } from "../../errors.js";
 import type { PlannedSlice, ShardPlan } from "../../sharding/shard-plan.js";
-import { elementBytes } from "../../tensor/dtype.js";
-import type { LazyTensor } from "../../tensor/lazy-tensor.js";
-import { elementCount } from "../../tensor/shape.js";
-import { readStringLengths, STRING_LENGTH_BYTES } from "../../tensor/strings.js";
 import type { WriteOptions } from "../format.js";
 import { directoryOf, MODEL_FILES, MODEL_JSON, shardName } from "./locate.js";
 import { locateModelJson } from "./model.js";
-import { isObject, type ModelJson, readModelJson } from "./model-json.js";
+import { isObject, type ModelJson, readModelJson, type WeightSpec } from "./model-json.js";
 import { fileBytesOf } from "./plan.js";
 import { refusedWeight } from "./refuse.js";
-import { RelengthedStrings, WEIGHT_STRING_LENGTH_BYTES } from "./string-weights.js";
+import { storedData } from "./stored-data.js";
 
 /** A weight as the manifest has it. */
 interface ManifestEntry {
@@ -31,7 +27,7 @@ interface ManifestEntry {
 /**
  * Writes a plan to a directory as `model.json` and its files of weights: a group for each shard of the plan, cut into
  * files between any two bytes. `model.json`, which names the others, comes last.
- * @throws {@link PlanError} (`invalid-plan`), {@link UsageError} (`exists`), {@link CorruptionError} (`tensor-data`),
+ * @throws {@link PlanError} (`invalid-plan`), {@link UsageError} (`exists`), CorruptionError (`tensor-data`),
  * StorageError (`write-failed`)
  */
 export async function writeTfjs(
@@ -73,13 +69,15 @@ async function writeModel(files: FileStore, directory: string, plan: ShardPlan, 
   const written: string[] = [];
   try {
     const groups: { paths: string[]; weights: ManifestEntry[] }[] = [];
-    for (const [i, { slices }] of plan.shards.entries()) {
-      const data = joinSources(directory, await Promise.all(slices.map(storedData)));
+    const specs = specsOf(options.model);
+    for (const [i, shard] of plan.shards.entries()) {
+      const slices = inOrder(shard.slices, specs);
+      const data = joinSources(directory, await Promise.all(slices.map(({ key, tensor }) => storedData(key, tensor))));
       const paths = await writeGroup(files, { directory, group: i, maxFileBytes: fileBytesOf(plan) }, data, {
         ...options,
         onFile: (path) => written.push(path),
       });
-      groups.push({ paths, weights: slices.map((slice) => entryOf(slice, options.model)) });
+      groups.push({ paths, weights: slices.map((slice) => entryOf(slice, specs)) });
     }
     const json = JSON.stringify({ ...headOf(options), weightsManifest: groups });
     const sink = await files.create(joinPath(directory, MODEL_JSON), { overwrite: options.overwrite });
@@ -101,11 +99,23 @@ function headOf({ model, metadata }: ModelOptions): Record<string, unknown> {
   return head;
 }
 
+/** The weights of the template by name, in their order. */
+function specsOf(model: ModelJson | undefined): ReadonlyMap<string, WeightSpec> {
+  return new Map(model?.groups.flatMap(({ weights }) => weights.map((spec) => [spec.name, spec] as const)));
+}
+
+/** TF.js gives an optimizer its state in the order of the manifest, so that of the template is kept. */
+function inOrder(slices: readonly PlannedSlice[], specs: ReadonlyMap<string, WeightSpec>): readonly PlannedSlice[] {
+  const ranks = new Map(Array.from(specs.keys(), (name, rank) => [name, rank]));
+  const rankOf = ({ key }: PlannedSlice) => ranks.get(key) ?? ranks.size;
+  return slices.toSorted((a, b) => rankOf(a) - rankOf(b));
+}
+
 /** A weight of the state of an optimizer stays one. */
-function entryOf({ key, tensor }: PlannedSlice, model: ModelJson | undefined): ManifestEntry {
+function entryOf({ key, tensor }: PlannedSlice, specs: ReadonlyMap<string, WeightSpec>): ManifestEntry {
   const entry = { name: key, shape: tensor.shape, dtype: tensor.dtype };
-  const spec = model?.groups.flatMap(({ weights }) => weights).find(({ name }) => name === key);
-  return spec?.group === undefined ? entry : { ...entry, group: spec.group };
+  const group = specs.get(key)?.group;
+  return group === undefined ? entry : { ...entry, group };
 }
 
 async function writeGroup(
@@ -138,51 +148,6 @@ async function closing(sink: ByteSink, write: () => Promise<void>): Promise<void
   } catch (error) {
     await sink.abort();
     throw error;
-  }
-}
-
-/** The bytes of a tensor as TF.js stores them; they are asked for when their turn comes. */
-async function storedData({ key, tensor }: PlannedSlice): Promise<ByteSource> {
-  const { dtype, shape } = tensor;
-  if (dtype !== "string") return new PlannedData(key, tensor, elementCount(shape) * elementBytes(dtype));
-  const lengths = tensor.byteLengths ?? (await readStringLengths(await tensor.data(), elementCount(shape)));
-  const size = lengths.reduce((sum, length) => sum + length + STRING_LENGTH_BYTES, 0);
-  const tooLong = lengths.find((length) => length > 0xffffffff);
-  if (tooLong !== undefined) throw new PlanError("invalid-plan", `a string of "${key}" has ${tooLong} bytes`);
-  const widths = { from: STRING_LENGTH_BYTES, to: WEIGHT_STRING_LENGTH_BYTES };
-  return new RelengthedStrings(new PlannedData(key, tensor, size), lengths, widths);
-}
-
-/** The data of a tensor of known size. */
-class PlannedData extends BaseSource {
-  readonly name: string;
-  readonly size: number;
-  private readonly tensor: LazyTensor;
-  private source: Promise<ByteSource> | undefined;
-
-  constructor(name: string, tensor: LazyTensor, size: number) {
-    super();
-    this.name = name;
-    this.tensor = tensor;
-    this.size = size;
-  }
-
-  protected async fill(offset: number, target: Uint8Array, options?: ReadOptions): Promise<void> {
-    this.source ??= this.open();
-    const source = await this.source;
-    target.set(await source.read(offset, target.length, options));
-    // Nothing is read twice, so what the source holds need not be kept.
-    if (offset + target.length === this.size) this.source = undefined;
-  }
-
-  private async open(): Promise<ByteSource> {
-    const source = await this.tensor.data();
-    if (source.size === this.size) return source;
-    throw new CorruptionError("tensor-data", `data of "${this.name}"`, {
-      file: source.name,
-      expected: `${this.size} bytes`,
-      actual: `${source.size} bytes`,
-    });
   }
 }
 

@@ -207,6 +207,8 @@ describe("converting", () => {
     const roles = async (path: string) =>
       (await readAll(await TfjsModel.open(files, path))).map(({ key, role }) => [key, role]);
     expect(await roles("copy")).toEqual(await roles("m"));
+    const { optimizer } = await loadWithTfjs(files, "copy");
+    expect(optimizer.iterations).toBe(model.optimizer.iterations);
     expect(predict(await loadWithTfjs(files, "copy"))).toEqual(predict(model));
   });
 });
