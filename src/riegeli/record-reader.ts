@@ -1,5 +1,5 @@
-import type { ByteSource, ReadOptions } from "../bytes/byte-source.js";
-import { checkRange, sliceSource } from "../bytes/byte-source.js";
+import type { ByteSource } from "../bytes/byte-source.js";
+import { DelegatingSource } from "../bytes/deferred-source.js";
 import type { ScratchFactory } from "../bytes/file-store.js";
 import { memoryScratch } from "../bytes/memory-store.js";
 import { CorruptionError, NotFoundError } from "../errors.js";
@@ -257,7 +257,7 @@ export class RecordReader {
 }
 
 /** A record that finds its chunk again in the reader's cache, or has it decoded again, at each read. */
-class CachedRecord implements RiegeliRecord {
+class CachedRecord extends DelegatingSource implements RiegeliRecord {
   readonly chunk: ChunkLocation;
   readonly size: number;
   private readonly reader: RecordReader;
@@ -265,6 +265,7 @@ class CachedRecord implements RiegeliRecord {
   private readonly options: RecordOptions;
 
   constructor(reader: RecordReader, chunk: ChunkLocation, index: number, size: number, options: RecordOptions) {
+    super();
     this.reader = reader;
     this.chunk = chunk;
     this.index = index;
@@ -280,26 +281,7 @@ class CachedRecord implements RiegeliRecord {
     return this.chunk.begin + this.index;
   }
 
-  async read(offset: number, length: number, options?: ReadOptions): Promise<Uint8Array> {
-    checkRange(this, offset, length);
-    return (await this.bytes()).read(offset, length, options);
-  }
-
-  async readPieces(
-    offset: number,
-    length: number,
-    scratch: Uint8Array,
-    options?: ReadOptions,
-  ): Promise<readonly Uint8Array[]> {
-    checkRange(this, offset, length);
-    return (await this.bytes()).readPieces(offset, length, scratch, options);
-  }
-
-  slice(offset: number, length: number): ByteSource {
-    return sliceSource(this, offset, length);
-  }
-
-  private async bytes(): Promise<ByteSource> {
+  protected async source(): Promise<ByteSource> {
     this.options.onRead?.();
     return recordOf(await this.reader.decoded(this.chunk, this.options), this.index);
   }
