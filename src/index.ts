@@ -32,12 +32,12 @@ export type {
 } from "./formats/format.js";
 export { type Detected, detectFormat } from "./formats/registry.js";
 export { CHECKED_TENSOR_BYTES, type CheckPartOptions, checkPart } from "./ops/check-part.js";
+export type { ChoiceOptions, SkippedTensor } from "./ops/choose-tensors.js";
 export {
   type Conversion,
   type ConversionOptions,
   type Place,
   planConversion,
-  type SkippedTensor,
 } from "./ops/convert.js";
 export { type ChangedTensor, type DiffOptions, type DiffReport, diff } from "./ops/diff.js";
 export { type GottenTensor, getTensor, npySource } from "./ops/get.js";

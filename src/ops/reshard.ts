@@ -1,4 +1,4 @@
-import { UnsupportedError, UsageError } from "../errors.js";
+import { UnsupportedError } from "../errors.js";
 import type { Format, WriteOptions } from "../formats/format.js";
 import { detectFormat } from "../formats/registry.js";
 import { MaxShardSizePolicy, planShards, ShardableTensor, type ShardingCallback } from "../sharding/index.js";
@@ -8,7 +8,7 @@ import { parseSliceSpec } from "../tensor/slice-spec.js";
 import { sliceTensor } from "../tensor/sliced-tensor.js";
 import { tensorFrom } from "../tensor/stored-tensor.js";
 import type { StoredPlace, StoredTensor, TensorInfo, TensorSource } from "../tensor/tensor-source.js";
-import type { Place } from "./convert.js";
+import { type Place, refuseSame } from "./convert.js";
 import { ReadAhead } from "./read-ahead.js";
 
 /** Options of {@link planReshard}. */
@@ -37,7 +37,7 @@ export interface Resharding {
  * Plans how a checkpoint is written anew under a sharding callback. A tensor's device is that of the shard it was in, its
  * trackable its owner as the source knows it; tensors come in the order of their shards and bytes, what describes their
  * structure last. No data is read but the lengths of strings.
- * @throws UnsupportedError (`unsupported-operation`), PlanError (`invalid-plan`), {@link UsageError} (`usage`)
+ * @throws UnsupportedError (`unsupported-operation`), PlanError (`invalid-plan`), UsageError (`usage`)
  */
 export async function planReshard(
   source: Place,
@@ -48,7 +48,7 @@ export async function planReshard(
   const { format, detection } = await detectFormat(source.files, source.path);
   const { openTensors, writeTensors } = format;
   if (openTensors === undefined || writeTensors === undefined) throw notSharded(format, source.path);
-  if (await isSame(source, target)) throw new UsageError("usage", "the output is the source", { file: target.path });
+  await refuseSame(source, target);
   const tensors = await openTensors.call(format, detection);
   try {
     if (tensors.entries === undefined) throw notSharded(format, source.path);
@@ -141,8 +141,4 @@ async function wholeTensor(
 /** The whole tensors in the order of their bytes. */
 function inOrder(pieces: readonly Piece[], infos: ReadonlyMap<string, TensorInfo>): TensorInfo[] {
   return pieces.flatMap(({ key, sliceSpec }) => (sliceSpec === "" ? (infos.get(key) ?? []) : []));
-}
-
-async function isSame(source: Place, target: Place): Promise<boolean> {
-  return source.path === target.path || source.files.isSame(source.path, target.path);
 }

@@ -1,7 +1,7 @@
 import { BaseSource, type ByteSource, type ReadOptions } from "../bytes/byte-source.js";
 import { PlanError } from "../errors.js";
 import { type DType, elementBytes } from "./dtype.js";
-import type { LazyTensor } from "./lazy-tensor.js";
+import type { LazyEmbedding, LazyTensor } from "./lazy-tensor.js";
 import { decodeNumbers, encodeFloats, type FloatDType } from "./numbers.js";
 import type { Region } from "./region.js";
 import type { Shape } from "./shape.js";
@@ -49,6 +49,7 @@ class CastTensor implements LazyTensor {
   readonly dtype: FloatDType;
   readonly shape: Shape;
   readonly byteLength: number;
+  readonly embedding: LazyEmbedding | undefined;
   private readonly tensor: LazyTensor;
   private readonly loss: CastLoss | undefined;
 
@@ -57,6 +58,7 @@ class CastTensor implements LazyTensor {
     this.shape = shape;
     this.dtype = to;
     this.byteLength = (tensor.byteLength / elementBytes(tensor.dtype)) * elementBytes(to);
+    this.embedding = tensor.embedding;
     this.loss = loss;
   }
 

@@ -229,7 +229,8 @@ describe("a tensor of a source", () => {
     async info(key: string) {
       const tensor = stored[key as "numbers"];
       if (tensor === undefined) throw new NotFoundError("no-such-key", key);
-      return { key, ...tensor };
+      const { dtype, shape, byteLength } = tensor;
+      return { key, dtype, shape, byteLength };
     },
     data: (key: string, region?: Region) => stored[key as "numbers"].data(region),
     verify: async () => {},

@@ -61,11 +61,16 @@ export const elasticdlFormat: Format = {
     return `a training checkpoint cannot hold ${dtype}`;
   },
 
-  async writeTensors(files, path, plan, { training, metadata, overwrite, onBytes, signal } = {}): Promise<void> {
+  async writeTensors(
+    files,
+    path,
+    plan,
+    { training, metadata, overwrite, onBytes, signal, beforeCommit } = {},
+  ): Promise<void> {
     const carried = /^\d+$/.exec(metadata?.[VERSION_METADATA] ?? "")?.[0];
     const modelVersion = parseVersionName(baseName(path)) ?? Number(carried ?? 0);
     const contents = await planToContents(plan, modelVersion);
-    await writeVersion(files, path, contents, { ...training, overwrite, onBytes, signal });
+    await writeVersion(files, path, contents, { ...training, overwrite, onBytes, signal, verify: beforeCommit });
   },
 };
 

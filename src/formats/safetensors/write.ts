@@ -79,13 +79,18 @@ async function writeDirectory(files: FileStore, path: string, plan: ShardPlan, o
   try {
     for (const [i, shard] of shards.entries()) {
       const name = shardName(i, shards.length);
-      await writeFile(files, joinPath(path, name), shard, { ...options, metadata: { format } });
+      await writeFile(files, joinPath(path, name), shard, {
+        ...options,
+        beforeCommit: undefined,
+        metadata: { format },
+      });
       written.push(joinPath(path, name));
       for (const { key, tensor } of shard.slices) {
         weightMap.set(key, name);
         totalSize += tensor.byteLength;
       }
     }
+    await options.beforeCommit?.();
     const sink = await files.create(joinPath(path, MODEL_INDEX_FILE), options);
     await closing(sink, () => sink.write(encodeShardIndex({ totalSize, metadata, weightMap })));
   } catch (error) {
@@ -98,7 +103,7 @@ async function writeFile(files: FileStore, path: string, shard: PlannedShard, op
   const tensors = sortForFile(shard.slices.map(tensorOf));
   const header = encodeHeader(tensors, options.metadata);
   const dataBytes = tensors.reduce((sum, { value }) => sum + value.byteLength, 0);
-  const { overwrite, signal, onBytes } = options;
+  const { overwrite, signal, onBytes, beforeCommit } = options;
   const sink = await files.create(path, { overwrite, expectedBytes: header.length + dataBytes });
   await closing(sink, async () => {
     await sink.write(header);
@@ -106,6 +111,7 @@ async function writeFile(files: FileStore, path: string, shard: PlannedShard, op
       const group = await Promise.all(tensors.slice(i, i + TENSORS_PER_COPY).map((tensor) => dataOf(tensor, path)));
       await copySource(joinSources(path, group), sink, { signal, onBytes });
     }
+    await beforeCommit?.();
   });
 }
 

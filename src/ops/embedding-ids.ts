@@ -1,0 +1,65 @@
+import { MemorySource } from "../bytes/memory-source.js";
+import { CorruptionError } from "../errors.js";
+import type { LazyEmbedding, LazyTensor } from "../tensor/lazy-tensor.js";
+import { regionSource, wholeRegion } from "../tensor/region.js";
+import type { TensorInfo, TensorSource } from "../tensor/tensor-source.js";
+
+/** Behind the name of an embedding table, where its ids are a tensor of their own. */
+export const IDS_SUFFIX = ".ids";
+/** Before the name of such a table: how rows of it begin, among the texts that files carry along. */
+const INITIALIZER_TEXT = "cairn.initializer.";
+/** How rows begin where nothing tells it: as embedding layers have it when nobody says anything. */
+const DEFAULT_INITIALIZER = "uniform";
+const ID_BYTES = 8;
+
+/** The ids of an embedding table as a tensor of their own; undefined when it is none. */
+export function idsTensor(source: TensorSource, { key, embedding }: TensorInfo): LazyTensor | undefined {
+  if (embedding === undefined || source.ids === undefined) return undefined;
+  const read = async () => new Uint8Array((await source.ids?.(key))?.buffer ?? new ArrayBuffer(0));
+  const shape = [embedding.rows];
+  return {
+    dtype: "int64",
+    shape,
+    byteLength: embedding.rows * ID_BYTES,
+    data: async (region) =>
+      regionSource(new MemorySource(await read(), key), shape, ID_BYTES, region ?? wholeRegion(shape)),
+  };
+}
+
+/** The tensor with the ids of a table's rows, when one stands beside it; `byName` has the tensors of the source. */
+export function idsBeside(
+  { key, name = key, shape, embedding }: TensorInfo,
+  byName: ReadonlyMap<string, TensorInfo>,
+): TensorInfo | undefined {
+  const ids = byName.get(name + IDS_SUFFIX);
+  if (embedding !== undefined || shape.length !== 2 || ids?.dtype !== "int64" || ids.shape.length !== 1)
+    return undefined;
+  return ids.shape[0] === shape[0] ? ids : undefined;
+}
+
+/** A table whose ids are a tensor beside it. */
+export function embeddingFrom(source: TensorSource, ids: TensorInfo, initializer: string | undefined): LazyEmbedding {
+  return {
+    initializer: initializer ?? DEFAULT_INITIALIZER,
+    ids: async () => {
+      const data = await source.data(ids.key);
+      const bytes = await data.read(0, data.size);
+      const values = new BigInt64Array(bytes.slice().buffer);
+      checkUnique(values, ids.key);
+      return values;
+    },
+  };
+}
+
+/** A row whose id comes again could not be found any more. @throws {@link CorruptionError} (`tensor-data`) */
+function checkUnique(ids: BigInt64Array, key: string): void {
+  const sorted = ids.every((id, i) => i === 0 || (ids[i - 1] as bigint) <= id) ? ids : ids.slice().sort();
+  const at = sorted.findIndex((id, i) => i > 0 && id === sorted[i - 1]);
+  if (at < 0) return;
+  throw new CorruptionError("tensor-data", `"${key}" has an id twice`, { expected: "each once", actual: sorted[at] });
+}
+
+/** The text that carries the initializer of a table along, to where tables have none. */
+export function initializerText(table: string): string {
+  return INITIALIZER_TEXT + table;
+}
