@@ -62,6 +62,9 @@ export const ERROR_CODES = {
   "unknown-parameter": "The parameter server has no variable or embedding table of that name.",
   "gradient-mismatch": "A gradient does not fit the parameter that it is for.",
   "rpc-failed": "A parameter server or master refused a call, or could not be reached.",
+  "not-finite": "The loss of a training is no number any more.",
+  "servers-disagree": "The parameter servers of a training are not of one version.",
+  "training-failed": "A training could not go on.",
   // Plans.
   "invalid-plan": "A plan of a splitter or a sharding callback breaks the rules.",
   "callback-failed": "A sharding callback threw an error of its own.",

@@ -7,13 +7,16 @@ import { exportCommand } from "./commands/export.js";
 import { getCommand } from "./commands/get.js";
 import { inspectCommand } from "./commands/inspect.js";
 import { manifestsCommand } from "./commands/manifests.js";
+import { masterCommand } from "./commands/master.js";
 import { mergeCommand } from "./commands/merge.js";
 import { mergeCheckpointsCommand } from "./commands/merge-checkpoints.js";
 import { psCommand } from "./commands/ps.js";
 import { reshardCommand } from "./commands/reshard.js";
 import { splitCommand } from "./commands/split.js";
 import { tensorsCommand } from "./commands/tensors.js";
+import { trainCommand } from "./commands/train.js";
 import { verifyCommand } from "./commands/verify.js";
+import { workerCommand } from "./commands/worker.js";
 import { EXIT, errorJson } from "./terminal.js";
 
 /** The command line. */
@@ -38,6 +41,9 @@ export function makeProgram(version: string): Command {
     mergeCheckpointsCommand(),
     checkpointsCommand(),
     exportCommand(),
+    trainCommand(),
+    masterCommand(),
+    workerCommand(),
     psCommand(),
     manifestsCommand(),
     completionCommand(program),

@@ -34,6 +34,11 @@ export class Terminal {
     process.on("SIGTERM", () => this.stop("terminated"));
   }
 
+  /** Ends the work as Ctrl-C does, for another reason. */
+  interrupt(reason: string): void {
+    this.controller.abort(new CairnError("interrupted", reason));
+  }
+
   /** The result, for people: on standard output, or on standard error when that carries JSON. */
   print(text: string): void {
     this.endProgress();

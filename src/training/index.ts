@@ -24,6 +24,18 @@ export {
   type TensorMessage,
   type VectorsRequestMessage,
 } from "./messages.js";
+export type { Column, Columns, ColumnValues } from "./model/columns.js";
+export type { Evaluated, MetricFunction } from "./model/metric-functions.js";
+export {
+  type Batch,
+  type DataSource,
+  defineModel,
+  type EmbeddingDefinition,
+  type LossArguments,
+  loadModelDefinition,
+  type ModelDefinition,
+  type OptimizerDefinition,
+} from "./model/model-definition.js";
 export { type Optimizer, type OptimizerSlot, parseOptimizer, type UpdateKernel } from "./optimizers.js";
 export { PageNumbers, type ParameterBlock } from "./parameter-block.js";
 export { type CheckpointOptions, ParameterServer, type ParameterServerOptions } from "./parameter-server.js";

@@ -1,9 +1,10 @@
-import { Command, InvalidArgumentError, Option } from "commander";
+import { Command, Option } from "commander";
 import { UsageError } from "../../errors.js";
 import type { Layout } from "../../formats/elasticdl/names.js";
 import type { ParameterServerOptions } from "../../training/parameter-server.js";
 import { runCommand } from "../run.js";
 import type { CommonOptions, Terminal } from "../terminal.js";
+import { count, endWithInput } from "../training-options.js";
 
 interface PsOptions extends CommonOptions {
   readonly host: string;
@@ -23,6 +24,7 @@ interface PsOptions extends CommonOptions {
   readonly checkpointDirForInit?: string;
   readonly layout: Layout;
   readonly saveOnExit?: boolean;
+  readonly endWithInput?: boolean;
 }
 
 /** `cairn ps` */
@@ -56,6 +58,7 @@ export function psCommand(): Command {
         .default("design"),
     )
     .option("--save-on-exit", "save the last state when it is told to stop")
+    .addOption(new Option("--end-with-input", "end when standard input ends").hideHelp())
     .addHelpText(
       "after",
       "\nExamples:\n  cairn ps --opt-args 'learning_rate=0.1' --use-async\n  cairn ps --ps-id 1 --num-ps 2 --port 2223 --checkpoint-dir ckpt --checkpoint-steps 100 --keep-checkpoint-max 3 --checkpoint-dir-for-init latest",
@@ -64,6 +67,7 @@ export function psCommand(): Command {
 }
 
 async function serve(options: PsOptions, terminal: Terminal): Promise<void> {
+  endWithInput(options.endWithInput, terminal);
   const { ParameterServer } = await import("../../training/parameter-server.js");
   const server = await ParameterServer.start(serverOptions(options, terminal));
   for (const note of server.notes) terminal.note(note);
@@ -95,9 +99,4 @@ function serverOptions(options: PsOptions, terminal: Terminal): ParameterServerO
     onProblem: (_modelVersion: number, { message }: Error) => terminal.warn(message),
   };
   return { ...same, psNum: numPs, optimizerType: optType, optimizerArgs: optArgs, checkpoint: checkpoint || undefined };
-}
-
-function count(text: string): number {
-  if (/^\d{1,15}$/.test(text)) return Number(text);
-  throw new InvalidArgumentError("It has to be a whole number from 0.");
 }

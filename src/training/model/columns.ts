@@ -25,10 +25,14 @@ export function toTable(name: string, column: Column | ColumnValues, count: numb
   const { values, rowShape = [] } = "values" in column && !isList(column) ? (column as Column) : bare(column);
   const width = rowShape.reduce((product, size) => product * size, 1);
   if (!isList(values) || values.length !== count * width) {
-    throw new UsageError("usage", `numbers of column "${name}" for ${count} records of shape [${rowShape.join(", ")}]`, {
-      expected: count * width,
-      actual: isList(values) ? values.length : typeof values,
-    });
+    throw new UsageError(
+      "usage",
+      `numbers of column "${name}" for ${count} records of shape [${rowShape.join(", ")}]`,
+      {
+        expected: count * width,
+        actual: isList(values) ? values.length : typeof values,
+      },
+    );
   }
   return { values, shape: [count, ...rowShape] };
 }

@@ -24,7 +24,10 @@ export interface ReadyMetric {
 export const METRICS: ReadonlyMap<string, ReadyMetric> = new Map<string, ReadyMetric>([
   ["mse", { mode: "min", compute: meanSquare }],
   ["rmse", { mode: "min", compute: (given) => Math.sqrt(meanSquare(given)) }],
-  ["mae", { mode: "min", compute: ({ labels, output }) => mean(labels, (label, i) => Math.abs(label - at(output, i))) }],
+  [
+    "mae",
+    { mode: "min", compute: ({ labels, output }) => mean(labels, (label, i) => Math.abs(label - at(output, i))) },
+  ],
   ["log_loss", { mode: "min", compute: logLoss }],
   ["binary_accuracy", { mode: "max", compute: binaryAccuracy }],
   ["accuracy", { mode: "max", compute: accuracy }],
@@ -86,7 +89,8 @@ function areaUnderCurve({ labels, output }: Evaluated): number {
     while (end < order.length && at(output, order[end] as number) === at(output, order[start] as number)) end++;
     // Ranks count from 1; those of a tie are all its middle.
     const rank = (start + 1 + end) / 2;
-    for (let i = start; i < end; i++) if (at(labels, order[i] as number) > 0.5) [rankSum, positives] = [rankSum + rank, positives + 1];
+    for (let i = start; i < end; i++)
+      if (at(labels, order[i] as number) > 0.5) [rankSum, positives] = [rankSum + rank, positives + 1];
     start = Math.max(end, start + 1);
   }
   const negatives = labels.length - positives;

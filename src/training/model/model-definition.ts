@@ -163,7 +163,12 @@ export function optimizerOf({ optimizer = { type: "SGD" } }: Pick<ModelDefinitio
   readonly args: string;
 } {
   const { type, args = "" } = optimizer;
-  const text = typeof args === "string" ? args : Object.entries(args).map(([key, value]) => `${key}=${value};`).join("");
+  const text =
+    typeof args === "string"
+      ? args
+      : Object.entries(args)
+          .map(([key, value]) => `${key}=${value};`)
+          .join("");
   parseOptimizer(String(type), text);
   return { type, args: text };
 }

@@ -1,0 +1,425 @@
+import { randomInt } from "node:crypto";
+import { basename, dirname } from "node:path";
+import type { FileStore } from "../../bytes/file-store.js";
+import { type ErrorCode, UsageError } from "../../errors.js";
+import { readMetrics } from "../../formats/elasticdl/metrics.js";
+import { type EvaluationOptions, Evaluator } from "./evaluator.js";
+import type {
+  EvaluationOutputs,
+  Job,
+  MasterLink,
+  TaskResult,
+  TrainingTask,
+  WorkerProgress,
+  WorkerTask,
+} from "./master-link.js";
+import { readProgress, writeProgress } from "./progress-record.js";
+import { TaskQueue } from "./task-queue.js";
+import type { ScheduledTask, TaskSchedule } from "./task-schedule.js";
+
+/** How often a task may fail by its own fault. */
+const MAX_ATTEMPTS = 3;
+
+/** Failures that come again however often a task is tried. */
+const FATAL: ReadonlySet<string> = new Set<ErrorCode>([
+  "usage",
+  "not-finite",
+  "gradient-mismatch",
+  "unknown-parameter",
+  "unknown-initializer",
+]);
+
+/** Where a training is: before it, in it, before the last evaluation, behind it, or broken off. */
+export type Phase = "waiting" | "training" | "trained" | "finished" | "failed";
+
+/** The parameter servers that there are. */
+export interface Servers {
+  readonly addresses: readonly string[];
+  /** Counts how often they were started, from 1. */
+  readonly generation: number;
+  /** The version that they began with. */
+  readonly modelVersion: number;
+  readonly isRestored: boolean;
+}
+
+/** Options of {@link Master.start}. */
+export interface MasterOptions {
+  readonly job: Job;
+  readonly schedule: TaskSchedule;
+  /** Tells the runs of a training apart. */
+  readonly jobId: string;
+  readonly files: FileStore;
+  /** Where versions are saved; nothing is kept of the progress when absent. */
+  readonly checkpointDir?: string | undefined;
+  /** How often workers that keep the model themselves save it, and how many versions they keep. */
+  readonly checkpointSteps?: number | undefined;
+  readonly keepCheckpointMax?: number | undefined;
+  /** The version directory that training begins with. */
+  readonly initPath?: string | undefined;
+  readonly evaluation?: EvaluationOptions | undefined;
+  /** The time, in milliseconds. */
+  readonly now: () => number;
+  /** A worker that says nothing for so long has lost its task. */
+  readonly workerTimeoutMs: number;
+  /** Servers that cannot be reached for so long end the training. */
+  readonly serverTimeoutMs: number;
+}
+
+/** How a training is. */
+export interface MasterStatus {
+  readonly phase: Phase;
+  readonly modelVersion: number;
+  readonly loss: number;
+  readonly epoch: number;
+  readonly tasksDone: number;
+  readonly taskCount: number;
+  readonly evaluated: Evaluator["last"];
+  /** Why training ended, or failed. */
+  readonly reason: string;
+  readonly code: string;
+  readonly needsRollback: boolean;
+  readonly generation: number;
+  /** What somebody should know; each is given once. */
+  readonly notes: readonly string[];
+}
+
+interface Issued {
+  readonly workerId: number;
+  readonly kind: "training" | "evaluation";
+  readonly index: number;
+}
+
+/**
+ * Deals out the data of a training, sees that all of it is done though workers and servers die, evaluates saved versions,
+ * and knows when it is over.
+ */
+export class Master implements MasterLink {
+  private readonly options: MasterOptions;
+  private readonly queue: TaskQueue;
+  private readonly evaluator: Evaluator | undefined;
+  private readonly issued = new Map<number, Issued>();
+  private readonly heardMs = new Map<number, number>();
+  private readonly attempts = new Map<number, number>();
+  private servers: Servers | undefined;
+  private phase: Phase = "waiting";
+  private failure: { readonly code: string; readonly reason: string } | undefined;
+  private endReason = "";
+  private needsRollback = false;
+  private generation = 0;
+  private modelVersion = 0;
+  private loss = Number.NaN;
+  /** Begins anywhere: a master that was restarted must not take the results of the one before it for those of its own tasks. */
+  private taskCounter = randomInt(2 ** 30);
+  private unavailableSinceMs: number | undefined;
+  private finalVersion: number | undefined;
+  private isDirty = false;
+  private lastWrite = { atMs: 0, tookMs: 0 };
+  private pendingNotes: string[] = [];
+  private work: Promise<unknown> = Promise.resolve();
+
+  private constructor(options: MasterOptions) {
+    this.options = options;
+    this.queue = new TaskQueue(options.schedule);
+    const { evaluation, checkpointDir, files } = options;
+    if (evaluation !== undefined && evaluation.steps > 0) {
+      if (checkpointDir === undefined)
+        throw new UsageError("usage", "evaluation needs saved versions: --checkpoint-dir and --checkpoint-steps");
+      this.evaluator = new Evaluator(files, checkpointDir, evaluation, (text) => this.note(text));
+    }
+  }
+
+  /** A master, with what is known of a training that it goes on with. @throws {@link UsageError} (`usage`), CorruptionError (`invalid-json`) */
+  static async start(options: MasterOptions): Promise<Master> {
+    const master = new Master(options);
+    await master.recall();
+    return master;
+  }
+
+  /** What workers that keep the model themselves have to know. */
+  get saving(): Pick<MasterOptions, "checkpointDir" | "checkpointSteps" | "keepCheckpointMax" | "initPath"> {
+    const { checkpointDir, checkpointSteps, keepCheckpointMax, initPath } = this.options;
+    return { checkpointDir, checkpointSteps, keepCheckpointMax, initPath };
+  }
+
+  /** See {@link MasterLink.join}. */
+  async join(workerId: number): Promise<Job> {
+    this.hear(workerId);
+    return this.options.job;
+  }
+
+  /** See {@link MasterLink.getTask}. A worker that asks has nothing to do: what it had is given back. */
+  async getTask(workerId: number): Promise<WorkerTask> {
+    this.hear(workerId);
+    this.forget((issued) => issued.workerId === workerId);
+    if (this.phase === "failed" || this.phase === "finished") return { kind: "end" };
+    return this.evaluationTask(workerId) ?? this.trainingTask(workerId) ?? { kind: "wait" };
+  }
+
+  /** See {@link MasterLink.reportTaskResult}. */
+  async reportTaskResult({ taskId, modelVersion, failure }: TaskResult): Promise<void> {
+    const issued = this.issued.get(taskId);
+    if (issued === undefined) return;
+    this.issued.delete(taskId);
+    this.hear(issued.workerId);
+    const { kind, index } = issued;
+    if (kind === "evaluation") {
+      await this.serially(async () => {
+        if (failure === undefined) await this.evaluator?.complete(index);
+        else await this.evaluator?.fail(index, failure.message);
+      });
+    } else if (failure === undefined) this.completeTraining(index, modelVersion);
+    else this.failTraining(index, failure);
+    this.advance();
+  }
+
+  /** See {@link MasterLink.reportEvaluation}. */
+  async reportEvaluation({ workerId, outputs, labels }: EvaluationOutputs): Promise<void> {
+    this.hear(workerId);
+    this.evaluator?.round?.handIn(workerId, { outputs, labels });
+  }
+
+  /** See {@link MasterLink.reportProgress}. */
+  async reportProgress({ workerId, modelVersion, loss }: WorkerProgress): Promise<void> {
+    this.hear(workerId);
+    this.modelVersion = Math.max(this.modelVersion, modelVersion);
+    this.loss = loss;
+  }
+
+  /** A version that a parameter server tells of, as ElasticDL's do. */
+  reportVersion(modelVersion: number): void {
+    this.modelVersion = Math.max(this.modelVersion, modelVersion);
+  }
+
+  /** Says which servers there are. With a higher generation than before all of them are back at a version, and so is the data. */
+  setServers(servers: Servers): Promise<void> {
+    return this.serially(async () => {
+      const isNew = servers.generation > this.generation;
+      if (isNew) {
+        this.generation = servers.generation;
+        this.forget(() => true);
+        this.queue.rollback(servers.modelVersion);
+        this.modelVersion = servers.modelVersion;
+        this.finalVersion = undefined;
+        await this.evaluator?.startFrom(servers.modelVersion);
+        this.isDirty = true;
+      }
+      this.servers = servers;
+      this.needsRollback = false;
+      this.unavailableSinceMs = undefined;
+      if (this.phase === "waiting" || (isNew && this.phase === "trained")) this.phase = "training";
+      this.advance();
+      await this.save(true);
+    });
+  }
+
+  /** The last version is saved and the servers are gone: what is left is to evaluate. */
+  setTrained(modelVersion: number): Promise<void> {
+    this.finalVersion = modelVersion;
+    this.evaluator?.finishWith(modelVersion);
+    return this.tick();
+  }
+
+  /** Ends a training that cannot go on. */
+  fail(code: string, reason: string): void {
+    if (this.phase === "finished") return;
+    this.failure ??= { code, reason };
+    this.phase = "failed";
+  }
+
+  /** To be called some times a second: finds lost workers, versions to evaluate, and whether it is over. */
+  tick(): Promise<void> {
+    return this.serially(async () => {
+      this.recoverStale();
+      if (
+        this.unavailableSinceMs !== undefined &&
+        this.options.now() - this.unavailableSinceMs > this.options.serverTimeoutMs
+      ) {
+        this.fail("rpc-failed", `the parameter servers cannot be reached for ${this.options.serverTimeoutMs / 1000} s`);
+      }
+      if (this.phase !== "waiting" && this.phase !== "failed") await this.evaluator?.look();
+      const isIdle = this.evaluator?.isIdle ?? true;
+      if (this.phase === "trained" && this.finalVersion !== undefined && isIdle) {
+        this.phase = "finished";
+        await this.evaluator?.close();
+      }
+      this.advance();
+      await this.save(false);
+    });
+  }
+
+  /** How it is. */
+  status(): MasterStatus {
+    const notes = this.pendingNotes;
+    this.pendingNotes = [];
+    return {
+      phase: this.phase,
+      modelVersion: this.modelVersion,
+      loss: this.loss,
+      epoch: this.queue.epoch,
+      tasksDone: this.queue.doneCount,
+      taskCount: this.options.schedule.taskCount,
+      evaluated: this.evaluator?.last,
+      reason: this.failure?.reason ?? this.endReason,
+      code: this.failure?.code ?? "",
+      needsRollback: this.needsRollback,
+      generation: this.generation,
+      notes,
+    };
+  }
+
+  private note(text: string): void {
+    if (this.pendingNotes.length < 100) this.pendingNotes.push(text);
+  }
+
+  private hear(workerId: number): void {
+    this.heardMs.set(workerId, this.options.now());
+  }
+
+  /** Takes back tasks of some workers. */
+  private forget(isLost: (issued: Issued) => boolean): void {
+    for (const [taskId, issued] of [...this.issued]) {
+      if (!isLost(issued)) continue;
+      this.issued.delete(taskId);
+      if (issued.kind === "training") this.queue.giveBack(issued.index);
+      else this.evaluator?.round?.giveBack(issued.index);
+    }
+  }
+
+  private recoverStale(): void {
+    const { now, workerTimeoutMs } = this.options;
+    const isStale = ({ workerId }: Issued) => now() - (this.heardMs.get(workerId) ?? 0) > workerTimeoutMs;
+    const lost = new Set([...this.issued.values()].filter(isStale).map(({ workerId }) => workerId));
+    for (const workerId of lost) this.note(`worker ${workerId} says nothing: others get its task`);
+    if (lost.size > 0) this.forget(isStale);
+  }
+
+  private evaluationTask(workerId: number): WorkerTask | undefined {
+    const round = this.evaluator?.round;
+    const part = round?.take(workerId);
+    if (round === undefined || part === undefined) return undefined;
+    const { modelVersion, path, round: number } = round;
+    const taskId = this.issue({ workerId, kind: "evaluation", index: part.index });
+    return { kind: "evaluation", taskId, start: part.start, end: part.end, modelVersion, path, round: number };
+  }
+
+  private trainingTask(workerId: number): WorkerTask | undefined {
+    const { servers } = this;
+    if (this.phase !== "training" || servers === undefined || this.needsRollback) return undefined;
+    const task = this.queue.take(workerId, this.options.now());
+    if (task === undefined) return undefined;
+    return this.describe(task, this.issue({ workerId, kind: "training", index: task.index }), servers);
+  }
+
+  private describe(task: ScheduledTask, taskId: number, servers: Servers): TrainingTask {
+    const { epoch, start, end } = task;
+    const { generation, addresses, isRestored } = servers;
+    const startVersion = this.queue.startVersion(task);
+    return { kind: "training", taskId, epoch, start, end, startVersion, generation, addresses, isRestored };
+  }
+
+  private issue(issued: Issued): number {
+    this.taskCounter = (this.taskCounter + 1) % 2 ** 31;
+    this.issued.set(this.taskCounter, issued);
+    return this.taskCounter;
+  }
+
+  private completeTraining(index: number, modelVersion: number): void {
+    const { isExact } = this.options.job;
+    const task = this.options.schedule.task(index);
+    // The end of the training may come in the middle of a task.
+    if (isExact && modelVersion < this.queue.startVersion(task) + task.batchCount) this.queue.giveBack(index);
+    else this.queue.complete(index, modelVersion);
+    this.attempts.delete(index);
+    this.modelVersion = Math.max(this.modelVersion, modelVersion);
+    this.unavailableSinceMs = undefined;
+    this.isDirty = true;
+    const { maxStep } = this.options.job;
+    if (maxStep > 0 && modelVersion >= maxStep) this.stop(`version ${modelVersion} was reached`);
+  }
+
+  private failTraining(index: number, { code, message }: { readonly code: string; readonly message: string }): void {
+    this.queue.giveBack(index);
+    if (code === "rpc-failed") this.unavailableSinceMs ??= this.options.now();
+    else if (code === "servers-disagree") {
+      this.note(message);
+      this.needsRollback = true;
+    } else {
+      const attempts = (this.attempts.get(index) ?? 0) + 1;
+      this.attempts.set(index, attempts);
+      if (FATAL.has(code) || attempts >= MAX_ATTEMPTS) this.fail(code, message);
+      else this.note(message);
+    }
+  }
+
+  private stop(reason: string): void {
+    this.queue.stop();
+    if (this.endReason === "") this.endReason = reason;
+  }
+
+  private advance(): void {
+    if (this.phase !== "training") return;
+    if (this.evaluator?.isStopAdvised) this.stop(`${this.options.evaluation?.best.metric} gets no better`);
+    if (!this.queue.isFinished) return;
+    this.phase = "trained";
+    if (this.endReason === "") this.endReason = "all data were trained with";
+  }
+
+  /** Reads what is known of the training that this one goes on with. */
+  private async recall(): Promise<void> {
+    const { files, checkpointDir, initPath, jobId, schedule } = this.options;
+    const own = checkpointDir === undefined ? undefined : await readProgress(files, checkpointDir);
+    if (own?.jobId === jobId) {
+      // This master was restarted: the servers go on.
+      this.queue.restore(own);
+      this.generation = own.generation;
+      await this.evaluator?.recall();
+      return;
+    }
+    if (initPath === undefined) {
+      await this.clearMetrics();
+      return;
+    }
+    const root = dirname(initPath);
+    const known = basename(root) === "" ? undefined : await readProgress(files, root);
+    if (known?.fingerprint === schedule.fingerprint) this.queue.restore(known);
+    else {
+      this.queue.baseVersion = parseVersion(initPath);
+      const why = known === undefined ? "there is no record of it" : "they are dealt out otherwise now";
+      this.note(`the data begin anew: ${why}`);
+    }
+  }
+
+  private async clearMetrics(): Promise<void> {
+    const { files, checkpointDir } = this.options;
+    if (checkpointDir !== undefined && (await readMetrics(files, checkpointDir)) !== undefined)
+      await this.evaluator?.startFrom(0);
+  }
+
+  /** Keeps the progress, if it has changed and not so often that writing it takes a noticeable share of the time. */
+  private async save(isUrgent: boolean): Promise<void> {
+    const { files, checkpointDir, jobId, schedule, now } = this.options;
+    if (checkpointDir === undefined || !this.isDirty) return;
+    if (!isUrgent && now() - this.lastWrite.atMs < 20 * this.lastWrite.tookMs) return;
+    this.isDirty = false;
+    const startMs = now();
+    const { fingerprint } = schedule;
+    await writeProgress(files, checkpointDir, {
+      fingerprint,
+      jobId,
+      generation: this.generation,
+      ...this.queue.state(),
+    });
+    this.lastWrite = { atMs: now(), tookMs: now() - startMs };
+  }
+
+  /** One piece of work on files at a time. */
+  private serially(work: () => Promise<void>): Promise<void> {
+    const done = this.work.then(work);
+    this.work = done.catch(() => {});
+    return done;
+  }
+}
+
+function parseVersion(path: string): number {
+  return Number(/(\d+)$/.exec(path)?.[1] ?? 0);
+}

@@ -1,0 +1,74 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { CorruptionError } from "../../errors.js";
+import { type Task, type TaskSchema, TaskType } from "../../proto/gen/elasticdl/master_pb.js";
+import type { WorkerTask } from "./master-link.js";
+
+/** Names in a task's `extended_config`, for what ElasticDL's message has no field. */
+const CONFIG = {
+  epoch: "cairn.epoch",
+  startVersion: "cairn.start_version",
+  generation: "cairn.generation",
+  addresses: "cairn.ps_addresses",
+  isRestored: "cairn.is_restored",
+  round: "cairn.round",
+} as const;
+
+/** A task as `proto.Task`. */
+export function encodeTask(task: WorkerTask): MessageInitShape<typeof TaskSchema> {
+  if (task.kind === "wait") return { type: TaskType.WAIT };
+  if (task.kind === "end") return { type: TaskType.NONE };
+  const { taskId, start, end } = task;
+  const range = { start: BigInt(start), end: BigInt(end) };
+  if (task.kind === "evaluation") {
+    const extendedConfig = { [CONFIG.round]: String(task.round) };
+    const { modelVersion } = task;
+    return { taskId, type: TaskType.EVALUATION, modelVersion, shard: { ...range, name: task.path }, extendedConfig };
+  }
+  const extendedConfig = {
+    [CONFIG.epoch]: String(task.epoch),
+    [CONFIG.startVersion]: String(task.startVersion),
+    [CONFIG.generation]: String(task.generation),
+    [CONFIG.addresses]: task.addresses.join(" "),
+    [CONFIG.isRestored]: String(task.isRestored),
+  };
+  return { taskId, type: TaskType.TRAINING, modelVersion: task.startVersion, shard: range, extendedConfig };
+}
+
+/** A task of a `proto.Task`. @throws {@link CorruptionError} (`invalid-wire`) */
+export function decodeTask({ taskId, type, modelVersion, shard, extendedConfig }: Task): WorkerTask {
+  if (type === TaskType.WAIT) return { kind: "wait" };
+  if (type === TaskType.NONE) return { kind: "end" };
+  const number = (name: string) => count(Number(extendedConfig[name] ?? Number.NaN), name);
+  const start = count(Number(shard?.start ?? -1), "start");
+  const end = count(Number(shard?.end ?? -1), "end");
+  if (type === TaskType.EVALUATION) {
+    return {
+      kind: "evaluation",
+      taskId,
+      start,
+      end,
+      modelVersion,
+      path: shard?.name ?? "",
+      round: number(CONFIG.round),
+    };
+  }
+  return {
+    kind: "training",
+    taskId,
+    start,
+    end,
+    epoch: number(CONFIG.epoch),
+    startVersion: number(CONFIG.startVersion),
+    generation: number(CONFIG.generation),
+    addresses: (extendedConfig[CONFIG.addresses] ?? "").split(" ").filter((address) => address !== ""),
+    isRestored: extendedConfig[CONFIG.isRestored] === "true",
+  };
+}
+
+function count(value: number, name: string): number {
+  if (Number.isSafeInteger(value) && value >= 0) return value;
+  throw new CorruptionError("invalid-wire", `"${name}" of a task`, {
+    expected: "a whole number from 0",
+    actual: value,
+  });
+}
