@@ -1,4 +1,5 @@
-import { type Command, InvalidArgumentError } from "commander";
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { UsageError } from "../errors.js";
 import type { Conversion } from "../ops/convert.js";
 import type { DType } from "../tensor/dtype.js";
 import { sizeArgument } from "./sizes.js";
@@ -15,6 +16,8 @@ export interface ConversionFlags extends CommonOptions {
   readonly dtype: readonly { readonly from: DType; readonly to: DType }[];
   readonly policy?: string;
   readonly maxShardSize?: number;
+  readonly numPs?: number;
+  readonly layout?: "design" | "elasticdl";
   readonly skipUnsupported?: boolean;
   readonly skipDamaged?: boolean;
   readonly force?: boolean;
@@ -33,6 +36,13 @@ export function addConversionOptions(command: Command): Command {
     .option("--dtype <from=to>", "change floats, as float32=bfloat16", collectDtype, [])
     .option("--policy <name>", "by-task, max-shard-size, or ./policy.js")
     .option("--max-shard-size <size>", "begin a new shard before this size", sizeArgument)
+    .option("--num-ps <n>", "of elasticdl: for how many parameter servers (default: 1)", numPsArgument)
+    .addOption(
+      new Option("--layout <names>", "of elasticdl: names of the files (default: design)").choices([
+        "design",
+        "elasticdl",
+      ]),
+    )
     .option("--skip-unsupported", "leave away what the format cannot hold")
     .option("--skip-damaged", "leave away what is damaged, and say what")
     .option("--force", "replace an existing output")
@@ -46,6 +56,7 @@ export async function convertPath(
   options: ConversionFlags,
   terminal: Terminal,
 ): Promise<void> {
+  refuseStandardOutput(out);
   const { planConversion } = await import("../ops/convert.js");
   const { parseRename } = await import("../ops/rename.js");
   const { filesFor } = await import("./files.js");
@@ -71,13 +82,16 @@ export async function convertPath(
         ? { maxShardSize: options.maxShardSize }
         : { callback: await loadPolicy(options.policy, options.maxShardSize) }),
       onChecked: checking?.add,
+      onRefused: ({ key, reason }) => terminal.note(`cannot hold ${key}: ${reason}`),
     },
   );
   try {
+    checkTraining(conversion.to, options);
+    for (const note of conversion.notes) terminal.note(note);
     for (const warning of conversion.warnings) terminal.warn(warning);
     for (const { key, reason } of conversion.skipped) terminal.note(`skipped ${key}: ${reason}`);
     if (!options.dryRun) await write(conversion, options, terminal);
-    await report(conversion, out, options.dryRun === true, terminal);
+    await report(conversion, out, options, terminal);
   } finally {
     await conversion.close();
   }
@@ -85,7 +99,9 @@ export async function convertPath(
 
 async function write(conversion: Conversion, options: ConversionFlags, terminal: Terminal): Promise<void> {
   const progress = terminal.progress("converted", conversion.byteLength);
+  const { numPs: psNum, layout } = options;
   const losses = await conversion.write({
+    training: { psNum, layout },
     overwrite: options.force,
     onBytes: progress.add,
     signal: terminal.signal,
@@ -93,15 +109,21 @@ async function write(conversion: Conversion, options: ConversionFlags, terminal:
   for (const loss of losses) terminal.warn(loss);
 }
 
-async function report(conversion: Conversion, out: string, dryRun: boolean, terminal: Terminal): Promise<void> {
+async function report(
+  conversion: Conversion,
+  out: string,
+  { dryRun = false, numPs }: ConversionFlags,
+  terminal: Terminal,
+): Promise<void> {
   const { formatBytes, formatCount } = await import("../formats/text.js");
   const { from, to, tensorCount, byteLength, skipped, warnings, plan } = conversion;
-  const shards = plan.shards.length > 1 ? ` in ${formatCount(plan.shards.length, "shard")}` : "";
+  const shardCount = numPs ?? plan.shards.length;
+  const shards = shardCount > 1 ? ` in ${formatCount(shardCount, "shard")}` : "";
   const skipping = skipped.length === 0 ? "" : `; ${skipped.length} skipped`;
   const size = formatBytes(byteLength);
   terminal.print(`${out}: ${to} of ${formatCount(tensorCount, "tensor")}, ${size}${shards}, from ${from}${skipping}`);
   if (dryRun) {
-    for (const [i, { slices }] of plan.shards.entries()) {
+    for (const [i, { slices }] of numPs === undefined ? plan.shards.entries() : []) {
       const bytes = slices.reduce((sum, { tensor }) => sum + tensor.byteLength, 0);
       terminal.print(`  shard ${i}: ${formatCount(slices.length, "tensor")}, ${formatBytes(bytes)}`);
     }
@@ -109,6 +131,26 @@ async function report(conversion: Conversion, out: string, dryRun: boolean, term
   }
   const shardList = plan.shards.map(({ slices }) => slices.map(({ key, sliceSpec }) => ({ key, sliceSpec })));
   terminal.json({ output: out, from, to, dryRun, tensorCount, byteLength, skipped, warnings, shards: shardList });
+}
+
+function refuseStandardOutput(out: string): void {
+  if (!/^(-|\/dev\/(stdout|stderr|fd\/.*))$/.test(out)) return;
+  throw new UsageError("usage", "a conversion cannot be written to standard output", {
+    file: out,
+    hint: "It writes files that are named in the end. One tensor can be: cairn get SRC KEY -o -.",
+  });
+}
+
+function checkTraining(to: string, { numPs, layout }: ConversionFlags): void {
+  if (to === "elasticdl" || (numPs === undefined && layout === undefined)) return;
+  throw new UsageError("usage", `${numPs === undefined ? "--layout" : "--num-ps"} with ${to}`, {
+    hint: "Only training checkpoints have parameter servers: --to elasticdl.",
+  });
+}
+
+function numPsArgument(text: string): number {
+  if (!/^[1-9]\d{0,6}$/.test(text)) throw new InvalidArgumentError("A number from 1 up.");
+  return Number(text);
 }
 
 function collect(text: string, before: readonly string[]): string[] {

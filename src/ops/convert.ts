@@ -14,6 +14,7 @@ import { checkTemplate, fitTemplate } from "./template.js";
 import { openTensors } from "./tensors.js";
 
 export type { Place } from "../formats/format.js";
+export type { SkippedTensor } from "./choose-tensors.js";
 
 /** Options of {@link planConversion}. */
 export interface ConversionOptions extends ChoiceOptions {
