@@ -42,13 +42,18 @@ export function embeddingFrom(source: TensorSource, ids: TensorInfo, initializer
   return {
     initializer: initializer ?? DEFAULT_INITIALIZER,
     ids: async () => {
-      const data = await source.data(ids.key);
-      const bytes = await data.read(0, data.size);
-      const values = new BigInt64Array(bytes.slice().buffer);
+      const values = await readIds(source, ids);
       checkUnique(values, ids.key);
       return values;
     },
   };
+}
+
+/** The ids of a tensor of ids. */
+export async function readIds(source: TensorSource, { key }: TensorInfo): Promise<BigInt64Array> {
+  const data = await source.data(key);
+  const bytes = await data.read(0, data.size);
+  return new BigInt64Array(bytes.slice().buffer);
 }
 
 /** A row whose id comes again could not be found any more. @throws {@link CorruptionError} (`tensor-data`) */

@@ -66,6 +66,27 @@ describe("diff", () => {
     });
   });
 
+  it("compares the ids of embedding tables, which stand beside them in formats without tables", async () => {
+    const rows = floats([2, 1], [1, 2]);
+    const table = (...ids: bigint[]) => ({ ...rows, ids, embedding: { dim: 1, rows: 2, initializer: "zeros" } });
+    expect(await changeOf(table(3n, 4n), table(3n, 4n))).toBeUndefined();
+    const detail = "1 of 2 rows have other ids, first 4 → 5";
+    expect(await changeOf(table(3n, 4n), table(3n, 5n))).toMatchObject({ reason: "ids", detail });
+    const nothing = { added: [], removed: [], changed: [] };
+    const beside = { t: rows, "t.ids": int64(3n, 5n) };
+    expect(await diffOf({ t: table(3n, 5n) }, beside)).toEqual({ ...nothing, sameCount: 1 });
+    expect(await diffOf(beside, { t: table(3n, 5n) })).toEqual({ ...nothing, sameCount: 1 });
+    expect((await diffOf({ t: table(3n, 4n) }, beside)).changed).toMatchObject([{ key: "t", reason: "ids", detail }]);
+    expect((await diffOf({ t: rows }, beside)).added).toEqual(["t.ids"]);
+  });
+
+  it("leaves constants out of account where the other side has variables alone", async () => {
+    const constant = { ...floats([], [1]), role: "constant" as const };
+    const variable = floats([], [2]);
+    expect(await diffOf({ c: constant, v: variable }, { v: variable })).toMatchObject({ removed: [], sameCount: 1 });
+    expect(await diffOf({ c: constant, d: constant }, { d: constant })).toMatchObject({ removed: ["c"] });
+  });
+
   it("sees a difference of one in integers beyond 2^53", async () => {
     const change = await changeOf(int64(2n ** 60n, 5n), int64(2n ** 60n + 1n, 5n));
     expect(change).toMatchObject({ reason: "values", maxAbs: 1 });
