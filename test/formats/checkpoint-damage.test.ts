@@ -125,6 +125,11 @@ describe("a damaged checkpoint", () => {
     await expect(async () => {
       for await (const _ of reader.readAll());
     }).rejects.toMatchObject({ code: "tensor-checksum", offset });
+    await expect(reader.verifyAll()).rejects.toMatchObject({ code: "tensor-checksum", offset });
+    const good = await openCheckpoint("c", { files: new MemoryStore(files) });
+    const counts: number[] = [];
+    await good.verifyAll({ onBytes: (count) => counts.push(count) });
+    expect(counts).toEqual([16, 12, 24, 32]);
   });
 
   it("says which data file is missing, and for which tensor", async () => {

@@ -84,6 +84,20 @@ describe("a checkpoint of TensorFlow", () => {
     await reader.close();
   });
 
+  it("gives the same whatever the arrays are that its tensors share", async () => {
+    for (const prefix of ["all_dtypes/all", "sliced_dtypes/m", "crafted/aligned64"]) {
+      const reader = await open(prefix);
+      for (const arenaBytes of [1, 100, 3000]) {
+        const found = new Map<string, string>();
+        for await (const { info, bytes } of reader.readAll({ arenaBytes })) found.set(info.key, sha256(bytes));
+        expect(Object.fromEntries(found)).toEqual(
+          Object.fromEntries(tensorsOf(prefix).map((tensor) => [keyOf(tensor), tensor.sha256])),
+        );
+      }
+      await reader.close();
+    }
+  });
+
   it.each(listed)("%s gives every region as a cut of the whole", async (prefix) => {
     const reader = await open(prefix);
     for (const tensor of tensorsOf(prefix)) {

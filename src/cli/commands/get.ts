@@ -20,7 +20,7 @@ export function getCommand(): Command {
     .description(
       "Reads one tensor, or a region of it, and only the bytes of that. Without -o it is printed; long tensors are cut short.",
     )
-    .argument("<path>", "SavedModel directory, .pb, .cpb or .pbtxt file")
+    .argument("<path>", "SavedModel, checkpoint prefix or directory, .pb, .cpb or .pbtxt file")
     .argument("<key>", 'the tensor\'s key, as "cairn tensors" lists it')
     .option("--region <ranges>", "a part, as in Python: 0:10,: or -5:")
     .option("--ids <list>", "rows of an embedding table by their ids: 5,17")

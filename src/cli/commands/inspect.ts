@@ -18,7 +18,7 @@ export function inspectCommand(): Command {
     .description(
       "Shows what a path holds: signatures, functions, ops and constants of a model; the chunks of a .cpb with their byte ranges.",
     )
-    .argument("<path>", "SavedModel directory, .pb, .cpb, .pbtxt or Riegeli file")
+    .argument("<path>", "SavedModel, checkpoint prefix or directory, .pb, .cpb, .pbtxt or Riegeli file")
     .option("--depth <levels>", "levels of the tree", parseDepth, 4)
     .option("--all", "show all nodes of long lists")
     .addHelpText(

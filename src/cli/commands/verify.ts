@@ -13,7 +13,7 @@ export function verifyCommand(): Command {
     .description(
       "Checks every checksum and every rule of what a path holds. It goes on after the first finding, and tells what is still good.\nExit code 1 when something is wrong.",
     )
-    .argument("<path>", "SavedModel directory, .pb, .cpb, .pbtxt or Riegeli file")
+    .argument("<path>", "SavedModel, checkpoint prefix or directory, .pb, .cpb, .pbtxt or Riegeli file")
     .addHelpText("after", "\nExamples:\n  cairn verify my_model\n  cairn verify big.cpb --json")
     .action((path: string, options: CommonOptions) => runCommand(options, (terminal) => run(path, terminal)));
 }

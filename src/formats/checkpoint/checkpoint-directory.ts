@@ -127,7 +127,7 @@ export class CheckpointDirectory implements VersionedDirectory {
             });
           }
         }
-        if (options.quick !== true) await readEverything(reader, options);
+        if (options.quick !== true) await reader.verifyAll(options);
       } finally {
         await reader.close();
       }
@@ -148,15 +148,6 @@ export class CheckpointDirectory implements VersionedDirectory {
       sizes.push(info.size);
     }
     return sizes;
-  }
-}
-
-async function readEverything(
-  reader: Awaited<ReturnType<typeof openCheckpoint>>,
-  { onBytes, signal }: LookOptions,
-): Promise<void> {
-  for await (const _ of reader.readAll({ onBytes, signal })) {
-    // Reading it checks it.
   }
 }
 

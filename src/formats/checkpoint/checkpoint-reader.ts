@@ -1,4 +1,5 @@
 import type { ByteSource, ReadOptions } from "../../bytes/byte-source.js";
+import type { StreamOptions } from "../../bytes/copy-source.js";
 import type { FileStore } from "../../bytes/file-store.js";
 import { MemorySource } from "../../bytes/memory-source.js";
 import { type CairnError, NotFoundError, UsageError } from "../../errors.js";
@@ -14,6 +15,7 @@ import type { BundleHeader } from "./bundle-proto.js";
 import { CheckpointIndex, type LoadedIndex, type PlacedEntry } from "./checkpoint-index.js";
 import { type RawKey, rawKeyOf } from "./checkpoint-key.js";
 import { EntrySources, type PlacedBoxEntry, regionOfStrings } from "./entry-sources.js";
+import { slicesOf } from "./loaded-slices.js";
 import { encodeSliceKey } from "./ordered-code.js";
 import { type ReadAllOptions, readAllTensors, type TensorBytes } from "./read-all.js";
 import {
@@ -171,6 +173,24 @@ export class CheckpointReader implements TensorSource {
     }
     checkStoredSize(placed, dtype);
     return (await this.sources.checked(placed)).verify(options);
+  }
+
+  /**
+   * Reads and checks the bytes of all tensors, in the order of the data files, and keeps none.
+   * @throws the errors of {@link CheckpointReader.data} and of its reads, at the first damage
+   */
+  async verifyAll({ onBytes, signal }: StreamOptions = {}): Promise<void> {
+    const index = await this.index.load();
+    const stored = index.tensors.flatMap((placed) => {
+      if (placed.entry.slices.length === 0) return [placed];
+      return slicesOf(index, placed, checkedDType(placed)).map(({ entry }) => entry);
+    });
+    stored.sort(({ entry: a }, { entry: b }) => a.shardId - b.shardId || a.offset - b.offset);
+    for (const placed of stored) {
+      signal?.throwIfAborted();
+      await this.verifyEntry(placed, { signal });
+      onBytes?.(placed.entry.size);
+    }
   }
 
   /** A data file as it is. @throws NotFoundError (`not-found`), StorageError (`file-changed`) */

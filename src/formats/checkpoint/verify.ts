@@ -9,11 +9,12 @@ import type { LoadedIndex, PlacedEntry } from "./checkpoint-index.js";
 import { textOfKey } from "./checkpoint-key.js";
 import { type CheckpointReader, openCheckpoint } from "./checkpoint-reader.js";
 import { readIfThere } from "./description.js";
+import { slicesOf } from "./loaded-slices.js";
 import { findCheckpoint } from "./locate.js";
 import { encodeSliceKey } from "./ordered-code.js";
-import { checkedDType, checkSlice, missingSlice } from "./stored-entry.js";
+import { checkedDType } from "./stored-entry.js";
 import { isStagedName, journalPath } from "./swap-journal.js";
-import { checkCoverage, checkOverlap, formatExtents, regionOfSlice } from "./tensor-slices.js";
+import { formatExtents } from "./tensor-slices.js";
 
 /** Checks a checkpoint to the last byte, and goes on after each finding. */
 export async function* verifyCheckpoint(
@@ -76,17 +77,7 @@ async function* verifySlices(index: LoadedIndex): AsyncGenerator<VerifyEvent> {
     const { entry, place } = placed;
     try {
       const dtype = checkedDType(placed);
-      if (entry.slices.length === 0) continue;
-      const boxes = entry.slices.map((extents) => {
-        const region = regionOfSlice(extents, entry.shape, place);
-        const slice = index.slices.get(encodeSliceKey(placed.rawKey, extents));
-        if (slice === undefined) throw missingSlice(placed, formatExtents(extents));
-        checkSlice(slice, placed, region, dtype);
-        return region;
-      });
-      checkOverlap(boxes, place);
-      const whole = entry.shape.map((size) => ({ start: 0, end: size }));
-      checkCoverage(boxes, whole, entry.shape, place);
+      if (entry.slices.length > 0) slicesOf(index, placed, dtype);
     } catch (error) {
       yield findingOf(error, place.file, undefined, place.key);
     }
