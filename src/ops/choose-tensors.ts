@@ -150,7 +150,9 @@ class Choice {
   /** Why a tensor is left away whatever is in it; undefined when it is not. */
   private isUnwanted({ role }: TensorInfo): string | undefined {
     if (role === "slot" && this.options.dropSlots) return "state of an optimizer";
-    if (role === "structure" && !this.way.isSameFormat) return "describes the objects of its own format";
+    // With a template, what describes the objects comes from there.
+    const isWanted = this.way.isSameFormat && this.way.format.needsTemplate !== true;
+    if (role === "structure" && !isWanted) return "describes the objects of its own format";
     if (role === "constant" && !this.options.constants) return "a constant, and not a variable";
     return undefined;
   }

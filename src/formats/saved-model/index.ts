@@ -1,12 +1,15 @@
 import type { FileStore } from "../../bytes/file-store.js";
 import { CairnError } from "../../errors.js";
+import type { ShardPlan } from "../../sharding/shard-plan.js";
 import { inferRootSchema } from "../../splitter/infer-root.js";
 import type { TensorSource } from "../../tensor/tensor-source.js";
-import type { Detection, Format, Outline, VerifyEvent, VerifyOptions } from "../format.js";
-import { ModelConstants } from "./constants.js";
+import { refusedDType } from "../checkpoint/write-shard.js";
+import type { Detection, Format, Outline, VerifyEvent, VerifyOptions, WriteOptions } from "../format.js";
 import { findModel, ModelFile } from "./model-file.js";
+import { ModelTensors } from "./model-tensors.js";
 import { outlineModel } from "./outline.js";
 import { verifyModel } from "./verify.js";
+import { fitModelTemplate, writeVariables } from "./write-variables.js";
 
 /** SavedModel directories, and single files of their protos: `.pb`, `.cpb`, `.pbtxt`. */
 export const savedModelFormat: Format = {
@@ -32,8 +35,18 @@ export const savedModelFormat: Format = {
     return verifyModel(detection, options);
   },
 
-  async openTensors({ files, path }: Detection): Promise<TensorSource> {
-    return new ModelConstants(await ModelFile.open(files, path));
+  openTensors({ files, path }: Detection): Promise<TensorSource> {
+    return ModelTensors.open(files, path);
+  },
+
+  refuses: refusedDType,
+
+  needsTemplate: true,
+
+  fitTemplate: fitModelTemplate,
+
+  writeTensors(files: FileStore, path: string, plan: ShardPlan, options: WriteOptions = {}): Promise<void> {
+    return writeVariables(files, path, plan, options);
   },
 };
 

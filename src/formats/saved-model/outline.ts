@@ -14,6 +14,7 @@ import { functionsOf, graphsOf, messageIn, messagesIn, metaGraphsOf, type NodeLi
 import { metaInfoOf } from "./meta-info.js";
 import { type ModelFile, parseView } from "./model-file.js";
 import { type Signature, type SignatureTensor, signaturesOf } from "./signatures.js";
+import { outlineVariables } from "./variables.js";
 
 // Field numbers. Source: tensorflow/core/protobuf/meta_graph.proto.
 const ASSET_FILE_DEF = 6;
@@ -34,7 +35,10 @@ export async function outlineModel(model: ModelFile): Promise<OutlineNode> {
   for (const [i, metaGraph] of metaGraphs.entries()) children.push(await outlineMetaGraph(model, metaGraph, i));
   if (metaGraphs.length === 0) children.push(...(await outlineBare(model)));
   if (proto.chunks !== undefined) children.push(await outlineChunks(proto.chunks, view.rules));
-  if (paths.directory !== undefined) children.push(...(await outlineFiles(model.files, paths.directory)));
+  if (paths.directory !== undefined) {
+    children.push(...(await outlineVariables(model.files, paths.directory)));
+    children.push(...(await outlineFiles(model.files, paths.directory)));
+  }
   const written = versions.size === 0 ? "" : `, TensorFlow ${[...versions].join(", ")}`;
   return {
     label: paths.directory ?? paths.protoPath,
