@@ -1,4 +1,3 @@
-import { readInOrder } from "../bytes/copy-source.js";
 import { CairnError, PlanError } from "../errors.js";
 import type { Format } from "../formats/format.js";
 import { ShardableTensor } from "../sharding/index.js";
@@ -6,6 +5,7 @@ import type { LazyTensor } from "../tensor/lazy-tensor.js";
 import { tensorFrom } from "../tensor/stored-tensor.js";
 import type { TensorInfo, TensorSource } from "../tensor/tensor-source.js";
 import { type CastRule, Casts } from "./casts.js";
+import { DamageCheck } from "./damage-check.js";
 import { embeddingFrom, IDS_SUFFIX, idsBeside, idsTensor, initializerText } from "./embedding-ids.js";
 import { type RenameRule, renamed } from "./rename.js";
 import { globMatcher } from "./tensors.js";
@@ -55,6 +55,8 @@ export interface ChosenTensors {
 /** Where tensors come from and go to. */
 export interface Way {
   readonly source: TensorSource;
+  /** Opens the source once more. */
+  readonly reopen: () => Promise<TensorSource>;
   readonly format: Format;
   /** Whether the source is of the same format, so that keys stay as they are. */
   readonly isSameFormat: boolean;
@@ -69,10 +71,20 @@ export interface Way {
 export async function chooseTensors(way: Way, options: ChoiceOptions): Promise<ChosenTensors> {
   const choice = new Choice(way, options);
   const infos: TensorInfo[] = [];
-  for await (const info of way.source.tensors()) infos.push(info);
-  for (const { info, ids } of pairWithIds(way, infos)) {
-    options.signal?.throwIfAborted();
-    await choice.add(info, ids);
+  try {
+    for await (const info of way.source.tensors()) infos.push(info);
+  } catch (error) {
+    // Those that a damaged list still had came before.
+    if (!(options.skipDamaged && error instanceof CairnError)) throw error;
+    choice.skip({ key: error.file ?? "", reason: `damaged: ${error.message}` });
+  }
+  try {
+    for (const { info, ids } of pairWithIds(way, infos)) {
+      options.signal?.throwIfAborted();
+      await choice.add(info, ids);
+    }
+  } finally {
+    await choice.damage.close();
   }
   return choice.finish();
 }
@@ -93,6 +105,7 @@ function pairWithIds({ format, isSameFormat }: Way, infos: readonly TensorInfo[]
 
 /** A choice as it is made. */
 class Choice {
+  readonly damage: DamageCheck;
   private readonly way: Way;
   private readonly options: ChoiceOptions;
   private readonly matches: (name: string) => boolean;
@@ -108,6 +121,11 @@ class Choice {
     this.options = options;
     this.matches = options.filter === undefined ? () => true : globMatcher(options.filter);
     this.casts = new Casts(options.dtypes ?? []);
+    this.damage = new DamageCheck(way.reopen);
+  }
+
+  skip(tensor: SkippedTensor): void {
+    this.skipped.push(tensor);
   }
 
   async add(info: TensorInfo, ids: TensorInfo | undefined): Promise<void> {
@@ -116,7 +134,7 @@ class Choice {
     if (!this.matches(name)) return;
     const reason = this.isUnwanted(info) ?? (await this.isDamaged(info)) ?? (ids && (await this.isDamaged(ids)));
     if (reason !== undefined) {
-      this.skipped.push({ key: info.key, reason });
+      this.skip({ key: info.key, reason });
       return;
     }
     const key = renamed(name, this.options.rename ?? []);
@@ -160,17 +178,7 @@ class Choice {
   /** What is wrong with the data of a tensor; undefined when nothing is, or it is not to be looked for. */
   private async isDamaged({ key }: TensorInfo): Promise<string | undefined> {
     const { skipDamaged, signal, onChecked } = this.options;
-    if (!skipDamaged) return undefined;
-    const { source } = this.way;
-    try {
-      await readInOrder(await source.data(key), () => {}, { signal, onBytes: onChecked });
-      await source.verify();
-      return undefined;
-    } catch (error) {
-      signal?.throwIfAborted();
-      if (error instanceof CairnError) return `damaged: ${error.message}`;
-      throw error;
-    }
+    return skipDamaged ? this.damage.reason(key, { signal, onBytes: onChecked }) : undefined;
   }
 
   /** A tensor of the source, with the ids of its rows where it has such. */

@@ -1,4 +1,4 @@
-import { UsageError } from "../errors.js";
+import { CairnError, UsageError } from "../errors.js";
 import type { Format, Place, WriteOptions } from "../formats/format.js";
 import { FORMATS } from "../formats/registry.js";
 import {
@@ -70,7 +70,8 @@ export async function planConversion(
   try {
     await refuseSame(source, target);
     const texts = (await tensors.metadata?.()) ?? {};
-    const way = { source: tensors, format, isSameFormat: detection.format === format.id, texts };
+    const reopen = async () => (await openTensors(source.files, source.path, formats)).tensors;
+    const way = { source: tensors, reopen, format, isSameFormat: detection.format === format.id, texts };
     const chosen = await fitTemplate(await chooseTensors(way, options), tensors, format, options);
     const plan = await arrange(format, target.path, chosen.tensors, options);
     const metadata = { ...texts, ...chosen.texts };
@@ -101,9 +102,15 @@ export async function planConversion(
 /** @throws {@link UsageError} (`usage`) when two places are one */
 export async function refuseSame(source: Place, target: Place): Promise<void> {
   const plain = (path: string) => path.replace(/\/+$/, "");
-  if (plain(source.path) !== plain(target.path) && !(await target.files.isSame(source.path, target.path))) return;
+  // A path of another store is none of this one.
+  const isSame = await target.files.isSame(source.path, target.path).catch(ignoreRefusal);
+  if (plain(source.path) !== plain(target.path) && !isSame) return;
   const hint = "Write to another name.";
   throw new UsageError("usage", "the output is the source", { file: target.path, hint });
+}
+
+function ignoreRefusal(error: unknown): undefined {
+  if (!(error instanceof CairnError)) throw error;
 }
 
 /** The format to write: the one that is asked for, else that of the output's name. A name has to keep what it promises. */
