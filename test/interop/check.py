@@ -12,6 +12,7 @@ import numpy as np
 import safetensors
 import checkpoint_files
 import restore_checkpoints
+import saved_models
 import tensorflow as tf
 from tensorflow.core.framework import graph_pb2
 from tensorflow.core.protobuf import saved_model_pb2
@@ -135,6 +136,7 @@ KINDS = {
     "safetensors": safetensors_model,
     **restore_checkpoints.KINDS,
     **checkpoint_files.KINDS,
+    **saved_models.KINDS,
 }
 
 with open(sys.argv[1]) as file:

@@ -12,6 +12,7 @@ import { mergeModel, openSavedModel, splitModel } from "cairn/saved-model";
 import { checkpointFileCases } from "./checkpoint-files.mjs";
 import { checkpointCases, restoreResults } from "./checkpoints.mjs";
 import { safetensorsCases } from "./safetensors.mjs";
+import { savedModelCases } from "./saved-models.mjs";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const here = join(root, "test/interop");
@@ -204,6 +205,7 @@ await loadCases(cases);
 await constantCases(cases);
 await elasticdlCases(cases);
 await safetensorsCases(cases, join(root, "test/fixtures/safetensors"), work);
+await savedModelCases(cases, join(root, "test/fixtures"), work);
 serverCases(cases);
 await checkpointCases(cases, work);
 await checkpointFileCases(cases, join(root, "test/fixtures/checkpoints"), work);
