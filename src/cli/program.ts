@@ -3,6 +3,7 @@ import { checkpointsCommand } from "./commands/checkpoints.js";
 import { completionCommand } from "./commands/completion.js";
 import { convertCommand } from "./commands/convert.js";
 import { diffCommand } from "./commands/diff.js";
+import { evaluateCommand } from "./commands/evaluate.js";
 import { exportCommand } from "./commands/export.js";
 import { getCommand } from "./commands/get.js";
 import { inspectCommand } from "./commands/inspect.js";
@@ -10,6 +11,7 @@ import { manifestsCommand } from "./commands/manifests.js";
 import { masterCommand } from "./commands/master.js";
 import { mergeCommand } from "./commands/merge.js";
 import { mergeCheckpointsCommand } from "./commands/merge-checkpoints.js";
+import { predictCommand } from "./commands/predict.js";
 import { psCommand } from "./commands/ps.js";
 import { reshardCommand } from "./commands/reshard.js";
 import { splitCommand } from "./commands/split.js";
@@ -42,6 +44,8 @@ export function makeProgram(version: string): Command {
     checkpointsCommand(),
     exportCommand(),
     trainCommand(),
+    evaluateCommand(),
+    predictCommand(),
     masterCommand(),
     workerCommand(),
     psCommand(),

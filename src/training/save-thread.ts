@@ -6,6 +6,7 @@ import { prepareCrc32c } from "../codecs/crc32c.js";
 import { isCairnError } from "../errors.js";
 import { rankVersions, readMetrics } from "../formats/elasticdl/metrics.js";
 import { formatShardName, formatVersionName } from "../formats/elasticdl/names.js";
+import { isPending, readPendingEvaluation } from "../formats/elasticdl/pending-evaluation.js";
 import { publishShard, stagingPath, tidySide, uniqueName } from "../formats/elasticdl/publish.js";
 import { applyRetention, planRetention } from "../formats/elasticdl/retention.js";
 import { findProblem, listVersions } from "../formats/elasticdl/versions.js";
@@ -78,7 +79,10 @@ async function save({ number, snapshot, target, keepCheckpointMax }: SaveJob): P
   }
 }
 
-/** Removes this server's part of versions that enough newer complete ones make superfluous; the best version stays. */
+/**
+ * Removes this server's part of versions that enough newer complete ones make superfluous. The best version stays, and so
+ * do those that wait for their evaluation.
+ */
 async function removeOld(directory: string, psId: number, keepMax: number): Promise<string[]> {
   if (keepMax === 0) return [];
   const { versions } = await listVersions(localFiles, directory);
@@ -91,7 +95,9 @@ async function removeOld(directory: string, psId: number, keepMax: number): Prom
   }
   const record = await readMetrics(localFiles, directory).catch(() => undefined);
   const [best] = record === undefined ? [] : rankVersions(record);
-  const keep = new Set(best === undefined ? [] : [best.version]);
+  const pending = await readPendingEvaluation(localFiles, directory);
+  const waiting = retained.map(({ modelVersion }) => modelVersion).filter((version) => isPending(version, pending));
+  const keep = new Set(best === undefined ? waiting : [best.version, ...waiting]);
   const removals = planRetention(retained, { keepMax, keep, psId });
   await applyRetention(localFiles, directory, removals);
   return removals.map(({ path }) => path);

@@ -95,6 +95,7 @@ class Supervisor {
   constructor(options: SuperviseOptions, start: StartVersion | undefined) {
     this.options = options;
     this.start = start;
+    this.savedVersion = start?.modelVersion ?? 0;
     this.job = { ...options, jobId: randomUUID(), initPath: start?.path };
   }
 
@@ -169,7 +170,7 @@ class Supervisor {
     ];
     const master = this.spawn("master", args);
     this.master = master;
-    const match = await master.line(/^serving (\S+)/m, START_TIMEOUT_MS);
+    const match = await master.line(/^serving ([^\s,]+)/m, START_TIMEOUT_MS);
     if (match === undefined) {
       if (master.end?.signal) return;
       if (master.end === undefined) master.kill("SIGKILL");
@@ -204,7 +205,7 @@ class Supervisor {
     );
     const addresses: string[] = [];
     for (const server of this.servers) {
-      const match = await server.line(/^serving (\S+)/m, START_TIMEOUT_MS);
+      const match = await server.line(/^serving ([^\s,]+)/m, START_TIMEOUT_MS);
       if (match === undefined && (server.end === undefined || server.end.signal === null))
         throw await this.noStart(server);
       addresses.push(match?.[1] ?? "");
