@@ -109,12 +109,10 @@ function parameterServers(options: CheckedOptions): Manifest {
 }
 
 function master(options: CheckedOptions): Manifest {
-  const { jobName, modelDef, numPs, numWorkers, checkpointDir, args } = options;
+  const { jobName, modelDef, args } = options;
   const command = [
     ...["master", modelDef, "--host", "$(MY_POD_IP)", "--port", `${PORTS.master}`],
-    ...["--num-ps", `${numPs}`, "--num-workers", `${numWorkers}`, "--ps-addrs", psAddresses(options)],
-    ...(checkpointDir === undefined ? [] : ["--checkpoint-dir", checkpointDir]),
-    ...(args?.master ?? []),
+    ...["--ps-addrs", psAddresses(options), ...(args?.master ?? [])],
   ];
   const template = podTemplate("master", command, options);
   return job(roleName(jobName, "master"), options, { backoffLimit: MASTER_RETRIES, template });
@@ -125,7 +123,7 @@ function workers(options: CheckedOptions): Manifest {
   const masterAddress = serviceAddress(roleName(jobName, "master"), namespace, PORTS.master);
   const command = [
     ...["worker", modelDef, "--worker-id", "$(WORKER_ID)", "--master-addr", masterAddress],
-    ...["--ps-addrs", psAddresses(options), ...(args?.worker ?? [])],
+    ...(args?.worker ?? []),
   ];
   return job(roleName(jobName, "worker"), options, {
     completions: numWorkers,

@@ -1,11 +1,22 @@
-import { Command, InvalidArgumentError, Option } from "commander";
+import { Command, Option } from "commander";
+import { UsageError } from "../../errors.js";
 import type { Manifest, ManifestOptions, Role } from "../../training/manifests.js";
 import { runCommand } from "../run.js";
-import type { CommonOptions, Terminal } from "../terminal.js";
+import type { Terminal } from "../terminal.js";
+import { addTrainingOptions, count, countFromOne, jobOptions, type TrainingFlags } from "../training-options.js";
 
-type Flags = Omit<ManifestOptions, "modelDef" | "resourceRequest" | "resourceLimit" | "podPriority" | "args"> &
-  CommonOptions &
-  Readonly<Record<string, unknown>> & { readonly output?: string; readonly force?: boolean };
+interface Flags
+  extends TrainingFlags,
+    Omit<ManifestOptions, "modelDef" | "resourceRequest" | "resourceLimit" | "podPriority" | "args" | "checkpointDir"> {
+  readonly numWorkers: number;
+  readonly optType?: string;
+  readonly optArgs?: string;
+  readonly syncVersionTolerance: number;
+  readonly lrStalenessModulation?: boolean;
+  readonly layout: string;
+  readonly output?: string;
+  readonly force?: boolean;
+}
 
 const ROLES: readonly Role[] = ["master", "ps", "worker"];
 
@@ -20,8 +31,7 @@ export function manifestsCommand(): Command {
     .requiredOption("--image <image>", "container image with cairn and the model definition")
     .option("--job-name <name>", "part of every name and label", "training")
     .option("--namespace <name>", "where it runs", "default")
-    .option("--num-ps <count>", "parameter servers", count, 2)
-    .option("--num-workers <count>", "workers", count, 2)
+    .option("--num-ps <count>", "parameter servers", countFromOne, 1)
     .option("--volume <mounts>", "volumes of every pod, as claim_name=c1,mount_path=/p;host_path=/h,mount_path=/q")
     .option("--claim-size <amount>", "make the claims of --volume too, each of this size, as 20Gi")
     .option("--storage-class <name>", "storage class of these claims")
@@ -51,6 +61,15 @@ export function manifestsCommand(): Command {
     .option("--run-as-user <id>", "user and group of the containers", count, 1000)
     .option("--no-network-policy", "let pods of other jobs reach those of this one");
   return addTrainingOptions(command)
+    .option("--opt-type <type>", "SGD, Adam or Adagrad, as the definition says", "SGD")
+    .option("--opt-args <settings>", "settings, as learning_rate=0.1;momentum=0.9;nesterov=true;")
+    .option("--sync-version-tolerance <count>", "versions that a push may be behind, without --use-async", count, 0)
+    .option("--lr-staleness-modulation", "divide a push's learning rate by how far it is behind, with --use-async")
+    .addOption(
+      new Option("--layout <layout>", "names of versions and shards")
+        .choices(["design", "elasticdl"])
+        .default("design"),
+    )
     .option("-o, --output <dir>", "write a file for each object instead")
     .option("--force", "replace files that exist")
     .addHelpText(
@@ -60,35 +79,23 @@ export function manifestsCommand(): Command {
     .action((modelDef: string, options: Flags) => runCommand(options, (terminal) => run(modelDef, options, terminal)));
 }
 
-/** Options of the training, with who is told of them. */
-const TRAINING: readonly (readonly [flags: string, description: string, roles: readonly Role[]])[] = [
-  ["--checkpoint-steps <count>", "save every so many versions; 0 never", ["ps"]],
-  ["--keep-checkpoint-max <count>", "versions that are kept; 0 keeps all", ["ps"]],
-  ["--checkpoint-dir-for-init <dir>", "go on from a version; unless said from the newest of the own ones", ["ps"]],
-  ["--layout <layout>", "names of versions and shards: design or elasticdl", ["ps"]],
-  ["--opt-type <type>", "SGD, Adam or Adagrad", ["ps"]],
-  ["--opt-args <settings>", "settings, as learning_rate=0.1;momentum=0.9;nesterov=true;", ["ps"]],
-  ["--use-async", "apply each push at once", ["ps"]],
-  ["--grads-to-wait <count>", "pushes that are applied together, without --use-async", ["ps"]],
-  ["--sync-version-tolerance <count>", "versions that a push may be behind, without --use-async", ["ps"]],
-  ["--lr-staleness-modulation", "divide a push's learning rate by how far it is behind", ["ps"]],
-];
-
-function addTrainingOptions(command: Command): Command {
-  command.option("--checkpoint-dir <dir>", "where versions are saved: a directory below the mount of a volume");
-  for (const [flags, description] of TRAINING) command.option(flags, description);
-  return command;
-}
-
 async function run(modelDef: string, options: Flags, terminal: Terminal): Promise<void> {
   const { makeManifests } = await import("../../training/manifests.js");
+  const { checkJob, masterArguments } = await import("../../training/job/job-options.js");
+  const job = { ...jobOptions(options), initPath: startOf(options) };
+  checkJob(job);
+  if (job.strategy !== "parameter-server") {
+    throw new UsageError("usage", `--strategy ${job.strategy} on a cluster`, {
+      hint: "Run `cairn train` in one pod: its workers are processes of that pod.",
+    });
+  }
   const { manifests, notes } = makeManifests({
     ...options,
     modelDef,
     resourceRequest: ofRoles(options, "ResourceRequest"),
     resourceLimit: ofRoles(options, "ResourceLimit"),
     podPriority: ofRoles(options, "PodPriority"),
-    args: Object.fromEntries(ROLES.map((role) => [role, argumentsOf(role, options)])),
+    args: { ps: serverArguments(options), master: masterArguments(job) },
   });
   const { stringify } = await import("yaml");
   const yaml = (manifest: Manifest) => stringify(manifest, { aliasDuplicateObjects: false, lineWidth: 0 });
@@ -106,28 +113,34 @@ async function run(modelDef: string, options: Flags, terminal: Terminal): Promis
 }
 
 function ofRoles(options: Flags, setting: string): Partial<Record<Role, string>> {
-  const entries = ROLES.map((role) => [role, options[`${role}${setting}`]] as const);
+  const given = options as Readonly<Record<string, unknown>> & Flags;
+  const entries = ROLES.map((role) => [role, given[`${role}${setting}`]] as const);
   return Object.fromEntries(entries.filter(([, value]) => value !== undefined)) as Partial<Record<Role, string>>;
 }
 
-/** What a role's command is told of the training. */
-function argumentsOf(role: Role, options: Flags): string[] {
-  const { checkpointDir } = options;
-  const given: Flags = { ...(role === "ps" && checkpointDir ? { checkpointDirForInit: "latest" } : {}), ...options };
-  return TRAINING.filter(([, , roles]) => roles.includes(role)).flatMap(([flags]) => {
-    const { long, attributeName } = describe(flags);
-    const value = given[attributeName];
-    if (value === undefined || value === false) return [];
-    return value === true ? [long] : [long, `${value}`];
-  });
+/** What the servers are told of the training beside what the master is. */
+function serverArguments(options: Flags): string[] {
+  const { useAsync, lrStalenessModulation, checkpointDir, checkpointSteps, keepCheckpointMax, layout } = options;
+  const value = (flag: string, given: unknown) => (given === undefined ? [] : [flag, `${given}`]);
+  const saving = [
+    ...value("--checkpoint-steps", checkpointSteps),
+    ...value("--keep-checkpoint-max", keepCheckpointMax),
+    ...value("--layout", layout),
+  ];
+  return [
+    ...value("--opt-type", options.optType),
+    ...value("--opt-args", options.optArgs),
+    ...value("--seed", options.seed),
+    ...(useAsync === true ? ["--use-async"] : []),
+    ...value("--grads-to-wait", options.gradsToWait),
+    ...value("--sync-version-tolerance", options.syncVersionTolerance),
+    ...(lrStalenessModulation === true ? ["--lr-staleness-modulation"] : []),
+    ...(checkpointDir === undefined ? [] : saving),
+    ...value("--checkpoint-dir-for-init", startOf(options)),
+  ];
 }
 
-function describe(flags: string): { long: string; attributeName: string } {
-  const option = new Option(flags);
-  return { long: option.long ?? "", attributeName: option.attributeName() };
-}
-
-function count(text: string): number {
-  if (/^\d{1,9}$/.test(text)) return Number(text);
-  throw new InvalidArgumentError("It has to be a whole number from 0.");
+/** Where master and servers begin: a pod that is started anew goes on from what was saved last. */
+function startOf({ checkpointDirForInit, checkpointDir }: Flags): string | undefined {
+  return checkpointDirForInit ?? (checkpointDir === undefined ? undefined : "latest");
 }
