@@ -5,10 +5,13 @@ const path = (relative: string): string => fileURLToPath(new URL(relative, impor
 
 export default defineConfig({
   resolve: {
-    alias: {
-      "#compression": path("./src/platform/node/compression.ts"),
-      "#hashing": path("./src/platform/node/hashing.ts"),
-    },
+    alias: [
+      { find: "#compression", replacement: path("./src/platform/node/compression.ts") },
+      { find: "#hashing", replacement: path("./src/platform/node/hashing.ts") },
+      // For tests of what is public.
+      { find: /^cairn$/, replacement: path("./src/index.ts") },
+      { find: /^cairn\/bytes$/, replacement: path("./src/bytes/index.ts") },
+    ],
   },
   test: {
     include: ["test/**/*.test.ts"],
