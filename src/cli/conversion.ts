@@ -33,7 +33,7 @@ export function addConversionOptions(command: Command): Command {
     .option("--drop-slots", "leave away the state of optimizers")
     .option("--constants", "take the constants of a SavedModel too, beside its variables")
     .option("--template <model>", "of tfjs and saved-model: copy all but the values from this model")
-    .option("--dtype <from=to>", "change floats, as float32=bfloat16", collectDtype, [])
+    .option("--dtype <from=to>", "change floats, as float32=bfloat16, or int64=int32", collectDtype, [])
     .option("--policy <name>", "by-task, max-shard-size, or ./policy.js")
     .option("--max-shard-size <size>", "begin a new shard before this size", sizeArgument)
     .option("--num-ps <n>", "of elasticdl: for how many parameter servers (default: 1)", numPsArgument)
