@@ -53,6 +53,18 @@ export function addTrainingOptions(command: Command): Command {
     .addOption(new Option("--end-with-input", "end when standard input ends").hideHelp());
 }
 
+/** Gives a command the options of what is trained: optimizer, and names of what is saved. */
+export function addModelOptions(command: Command): Command {
+  return command
+    .option("--opt-type <type>", "SGD, Adam or Adagrad; the definition's unless said")
+    .option("--opt-args <settings>", "settings, as learning_rate=0.1;momentum=0.9;nesterov=true;")
+    .addOption(
+      new Option("--layout <layout>", "names of versions and shards")
+        .choices(["design", "elasticdl"])
+        .default("design"),
+    );
+}
+
 /** The options of a training as its parts take them. */
 export function jobOptions(flags: TrainingFlags): Omit<JobOptions, "initPath"> {
   return { ...flags, shuffle: flags.shuffle === true, useAsync: flags.useAsync === true };

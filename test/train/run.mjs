@@ -146,6 +146,31 @@ await test("another number of servers gives the same model", async () => {
   await same((await reference()).latest, latest);
 });
 
+await test("one process without servers gives the same model", async () => {
+  const args = ["--strategy", "local", ...exact.slice(4)];
+  const { latest } = result(await train(["--checkpoint-dir", newDir(), ...args]));
+  assert.deepEqual(readdirSync(latest), ["variables-0-of-1.chkpt"]);
+  await same((await reference()).latest, latest);
+});
+
+await test("workers that average their gradients go on when one is killed, and one saves", async () => {
+  const directory = newDir();
+  const args = ["--strategy", "allreduce", "--num-workers", "3", "--num-epochs", "9", "--evaluation-steps", "10"];
+  let isKilled = false;
+  const ended = await train(["--checkpoint-dir", directory, ...args], {
+    onLine: (line) => {
+      // The one that saves, too: another has the same model.
+      if (isKilled || !line.startsWith("saved version")) return;
+      isKilled = true;
+      process.kill(pidOf(directory, "worker-0"), "SIGKILL");
+    },
+  });
+  const { latest, metrics } = result(ended);
+  assert.match(ended.stderr, /worker-0 ended with SIGKILL: the others go on/);
+  assert.deepEqual(readdirSync(latest), ["variables-0-of-1.chkpt"]);
+  assert.ok(metrics.mse < 0.2, `mse ${metrics.mse}`);
+});
+
 await test(`servers that are killed ${isLong ? "20" : "3"} times give the same model`, async () => {
   const options = { count: isLong ? 20 : 3, random: randomBy(7), gapMs: 1500 };
   const disturbed = await trainDisturbed(exact, ["ps-0", "ps-1"], options);

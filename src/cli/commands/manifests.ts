@@ -1,5 +1,6 @@
 import { Command, Option } from "commander";
 import { UsageError } from "../../errors.js";
+import type { Layout } from "../../formats/elasticdl/names.js";
 import type { Manifest, ManifestOptions, Role } from "../../training/manifests.js";
 import { runCommand } from "../run.js";
 import type { Terminal } from "../terminal.js";
@@ -13,7 +14,7 @@ interface Flags
   readonly optArgs?: string;
   readonly syncVersionTolerance: number;
   readonly lrStalenessModulation?: boolean;
-  readonly layout: string;
+  readonly layout: Layout;
   readonly output?: string;
   readonly force?: boolean;
 }

@@ -4,7 +4,14 @@ import { type ErrorCode, StorageError, UsageError } from "../../errors.js";
 import type { MasterServer } from "../../training/job/master-server.js";
 import { runCommand } from "../run.js";
 import type { Terminal } from "../terminal.js";
-import { addTrainingOptions, count, endWithInput, jobOptions, type TrainingFlags } from "../training-options.js";
+import {
+  addModelOptions,
+  addTrainingOptions,
+  count,
+  endWithInput,
+  jobOptions,
+  type TrainingFlags,
+} from "../training-options.js";
 
 interface MasterOptions extends TrainingFlags {
   readonly port: number;
@@ -27,7 +34,7 @@ export function masterCommand(): Command {
     .option("--host <address>", "address to bind to; anybody who reaches it can change the training", "127.0.0.1")
     .option("--ps-addrs <list>", "the parameter servers in their order, as host:port,host:port")
     .addOption(new Option("--job-id <text>", "tells the runs of a training apart").hideHelp());
-  return addTrainingOptions(command)
+  return addModelOptions(addTrainingOptions(command))
     .addHelpText(
       "after",
       "\nExample:\n  cairn master model.js --ps-addrs localhost:2222,localhost:2223 --num-workers 2 --num-epochs 3",
@@ -58,7 +65,13 @@ async function serve(path: string, options: MasterOptions, terminal: Terminal): 
       if (addresses.includes(""))
         throw new UsageError("usage", "--ps-addrs", { expected: "host:port,host:port", actual: psAddrs });
       const { modelVersion = 0 } = start ?? {};
-      await server.master.setServers({ addresses, generation: 1, modelVersion, isRestored: start !== undefined });
+      await server.master.setServers({
+        addresses,
+        generation: 1,
+        modelVersion,
+        isRestored: start !== undefined,
+        startPath: start?.path ?? "",
+      });
       await untilFinished(server, options, terminal);
     }
   } finally {

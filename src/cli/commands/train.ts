@@ -1,17 +1,21 @@
-import { Command, Option } from "commander";
-import type { Layout } from "../../formats/elasticdl/names.js";
-import type { TrainingResult } from "../../training/job/supervisor.js";
+import { Command } from "commander";
+import type { SuperviseOptions, TrainingResult } from "../../training/job/supervisor.js";
+import type { ModelDefinition } from "../../training/model/model-definition.js";
 import { runCommand } from "../run.js";
 import type { Terminal } from "../terminal.js";
-import { addTrainingOptions, count, countFromOne, jobOptions, type TrainingFlags } from "../training-options.js";
+import {
+  addModelOptions,
+  addTrainingOptions,
+  count,
+  countFromOne,
+  jobOptions,
+  type TrainingFlags,
+} from "../training-options.js";
 
 interface TrainOptions extends TrainingFlags {
   readonly numPs: number;
-  readonly optType?: string;
-  readonly optArgs?: string;
   readonly syncVersionTolerance: number;
   readonly lrStalenessModulation?: boolean;
-  readonly layout: Layout;
   readonly logDir?: string;
   readonly output?: string;
 }
@@ -25,18 +29,11 @@ export function trainCommand(): Command {
     )
     .argument("<model-def>", "a JavaScript module whose default export is the model definition")
     .option("--num-ps <count>", "parameter servers", countFromOne, 1)
-    .option("--opt-type <type>", "SGD, Adam or Adagrad; the definition's unless said")
-    .option("--opt-args <settings>", "settings, as learning_rate=0.1;momentum=0.9;nesterov=true;")
     .option("--sync-version-tolerance <count>", "versions that a push may be behind, without --use-async", count, 0)
     .option("--lr-staleness-modulation", "divide a push's learning rate by how far it is behind, with --use-async")
-    .addOption(
-      new Option("--layout <layout>", "names of versions and shards")
-        .choices(["design", "elasticdl"])
-        .default("design"),
-    )
     .option("--log-dir <dir>", "where each process writes its log; beside the checkpoint directory unless said")
     .option("--output <path>", "write the best version there when it is done, or the last when none is evaluated");
-  return addTrainingOptions(command)
+  return addModelOptions(addTrainingOptions(command))
     .addHelpText(
       "after",
       "\nExamples:\n  cairn train model.js --num-ps 2 --num-workers 2 --checkpoint-dir ckpt --checkpoint-steps 100 --keep-checkpoint-max 3\n  cairn train model.js --checkpoint-dir ckpt --checkpoint-steps 50 --evaluation-steps 50 --best-metric auc:max --patience 3 --output best.safetensors",
@@ -45,33 +42,45 @@ export function trainCommand(): Command {
 }
 
 async function train(path: string, options: TrainOptions, terminal: Terminal): Promise<void> {
-  const { loadModelDefinition, optimizerOf } = await import("../../training/model/model-definition.js");
-  const { masterOptions } = await import("../../training/job/job-options.js");
+  const { loadModelDefinition } = await import("../../training/model/model-definition.js");
+  const { masterOptions, optimizerOfJob } = await import("../../training/job/job-options.js");
   const { trainingLogDir } = await import("../../training/job/log-dir.js");
   const { StatusLine } = await import("../status-line.js");
   const definition = await loadModelDefinition(path);
-  const ofDefinition = optimizerOf(definition);
-  const { optType: type, optArgs } = options;
-  const args = optArgs ?? (type === undefined ? ofDefinition.args : "");
-  const optimizer = optimizerOf({ optimizer: { type: type ?? ofDefinition.type, args } });
   const job = jobOptions(options);
   // What contradicts itself is said before any process is there.
   await masterOptions(definition, job);
   await checkOutput(options.output);
   const logDir = trainingLogDir(options.logDir, options.checkpointDir);
+  const optimizer = optimizerOfJob(definition, options);
   const line = new StatusLine(terminal);
-  const shared = { ...options, ...job, optimizer, signal: terminal.signal, onStatus: line.show, onNote: line.note };
-  terminal.note(`logs are in ${logDir}`);
-  const { superviseTraining } = await import("../../training/job/supervisor.js");
-  const result = await superviseTraining({
-    ...shared,
-    definitionPath: path,
-    command: [process.execPath, process.argv[1] ?? ""],
-    lrStalenessModulation: options.lrStalenessModulation === true,
-    logDir,
-  });
+  const shared = {
+    ...options,
+    ...job,
+    optimizer,
+    signal: terminal.signal,
+    onStatus: line.show,
+    onNote: line.note,
+  };
+  if (job.strategy !== "local") terminal.note(`logs are in ${logDir}`);
+  const result = await start(path, definition, { ...shared, logDir });
   line.end();
   await finish(result, options, terminal);
+}
+
+type Shared = Omit<SuperviseOptions, "definitionPath" | "command" | "lrStalenessModulation"> &
+  Pick<TrainOptions, "lrStalenessModulation">;
+
+/** Trains in this process, or with processes. */
+async function start(path: string, definition: ModelDefinition, options: Shared): Promise<TrainingResult> {
+  if (options.strategy === "local") {
+    const { trainLocally } = await import("../../training/job/train-locally.js");
+    return trainLocally(definition, options);
+  }
+  const { superviseTraining } = await import("../../training/job/supervisor.js");
+  const command = [process.execPath, process.argv[1] ?? ""];
+  const lrStalenessModulation = options.lrStalenessModulation === true;
+  return superviseTraining({ ...options, definitionPath: path, command, lrStalenessModulation });
 }
 
 /** An output that exists is told of before the training, not after it. */

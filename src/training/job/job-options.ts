@@ -1,9 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { UsageError } from "../../errors.js";
 import type { MetricsRecord } from "../../formats/elasticdl/metrics.js";
+import type { Layout } from "../../formats/elasticdl/names.js";
 import { localFiles } from "../../platform/node/index.js";
 import { METRICS } from "../model/metric-functions.js";
-import { dataSize, type ModelDefinition, metricsOf } from "../model/model-definition.js";
+import { dataSize, type ModelDefinition, metricsOf, optimizerOf } from "../model/model-definition.js";
 import type { EvaluationOptions } from "./evaluator.js";
 import type { MasterOptions } from "./master.js";
 import type { Strategy } from "./master-link.js";
@@ -32,6 +33,10 @@ export interface JobOptions {
   readonly bestMetric?: string | undefined;
   readonly patience: number;
   readonly jobId?: string | undefined;
+  /** Type and settings; the definition's unless said. */
+  readonly optType?: string | undefined;
+  readonly optArgs?: string | undefined;
+  readonly layout: Layout;
   /** A worker that says nothing for so many seconds has lost its task. */
   readonly workerTimeout: number;
 }
@@ -43,16 +48,25 @@ const SERVER_TIMEOUT_MS = 120_000;
 export async function masterOptions(definition: ModelDefinition, options: JobOptions): Promise<MasterOptions> {
   checkJob(options);
   const { strategy, seed, minibatchSize, shuffle, maxStep, checkpointDir, initPath } = options;
+  const { checkpointSteps, keepCheckpointMax, layout } = options;
   const size = await dataSize(definition, "training");
   const { numMinibatchesPerTask: batchesPerTask, numEpochs } = options;
   return {
-    job: { strategy, seed, minibatchSize, shuffle, maxStep, isExact: isExact(options) },
+    job: {
+      strategy,
+      seed,
+      minibatchSize,
+      shuffle,
+      maxStep,
+      isExact: isExact(options),
+      optimizer: optimizerOfJob(definition, options),
+      saving: checkpointDir === undefined ? undefined : { checkpointDir, checkpointSteps, keepCheckpointMax, layout },
+    },
+    numWorkers: options.numWorkers,
     schedule: new TaskSchedule({ size, minibatchSize, batchesPerTask, numEpochs, shuffle, seed }),
     jobId: options.jobId ?? randomUUID(),
     files: localFiles,
     checkpointDir,
-    checkpointSteps: options.checkpointSteps,
-    keepCheckpointMax: options.keepCheckpointMax,
     initPath,
     evaluation: options.evaluationSteps > 0 ? await evaluationOptions(definition, options) : undefined,
     now: () => performance.now(),
@@ -61,15 +75,28 @@ export async function masterOptions(definition: ModelDefinition, options: JobOpt
   };
 }
 
+/** The optimizer that is asked for: the definition's, unless another is named. @throws {@link UsageError} (`usage`) */
+export function optimizerOfJob(
+  definition: ModelDefinition,
+  { optType, optArgs }: Pick<JobOptions, "optType" | "optArgs">,
+): { readonly type: string; readonly args: string } {
+  const own = optimizerOf(definition);
+  const args = optArgs ?? (optType === undefined ? own.args : "");
+  return optimizerOf({ optimizer: { type: optType ?? own.type, args } });
+}
+
 /** Whether each batch makes one version, in the order of the data: one worker, whose pushes are all applied at once. */
 function isExact({ strategy, numWorkers, useAsync, gradsToWait }: JobOptions): boolean {
-  if (strategy === "local") return true;
-  return strategy === "parameter-server" && numWorkers === 1 && (useAsync || gradsToWait === 1);
+  if (strategy !== "parameter-server") return strategy === "local" || numWorkers === 1;
+  return numWorkers === 1 && (useAsync || gradsToWait === 1);
 }
 
 /** Checks what can be checked without the definition. @throws {@link UsageError} (`usage`) */
 export function checkJob(options: JobOptions): void {
-  const { checkpointDir, checkpointSteps, evaluationSteps, patience, bestMetric } = options;
+  const { checkpointDir, checkpointSteps, evaluationSteps, patience, bestMetric, strategy, numWorkers } = options;
+  if (strategy === "local" && numWorkers > 1) {
+    throw new UsageError("usage", "workers of a training in one process", { expected: 1, actual: numWorkers });
+  }
   if (checkpointSteps > 0 && checkpointDir === undefined) {
     throw new UsageError("usage", "checkpoints are to be saved, and --checkpoint-dir does not say where");
   }
@@ -126,6 +153,9 @@ export function masterArguments(options: JobOptions): string[] {
     ["--best-metric", options.bestMetric],
     ["--patience", options.patience],
     ["--job-id", options.jobId],
+    ["--opt-type", options.optType],
+    ["--opt-args", options.optArgs],
+    ["--layout", options.layout],
     ["--worker-timeout", options.workerTimeout],
   ];
   return given.flatMap(([name, value]) => {

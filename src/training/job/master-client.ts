@@ -1,11 +1,22 @@
 import { setTimeout as delay } from "node:timers/promises";
-import type { DescMessage, DescMethodUnary, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
-import { type JobStatus, TrainingMaster } from "../../proto/gen/cairn/training_pb.js";
+import {
+  create,
+  type DescMessage,
+  type DescMethodUnary,
+  type MessageInitShape,
+  type MessageShape,
+  toBinary,
+} from "@bufbuild/protobuf";
+import type { Layout } from "../../formats/elasticdl/names.js";
+import { type JobStatus, ReduceSenderSchema, TrainingMaster } from "../../proto/gen/cairn/training_pb.js";
 import { TrainLoopMaster } from "../../proto/gen/elasticdl/elasticdl_pb.js";
 import { Master as MasterMessages } from "../../proto/gen/elasticdl/master_pb.js";
-import { GrpcChannel } from "../grpc-channel.js";
+import { decodeGradients } from "../decode-messages.js";
+import { encodeGradients } from "../encode-messages.js";
+import { type CallOptions, GrpcChannel } from "../grpc-channel.js";
+import type { AnswerEncoder } from "../grpc-server.js";
 import { GRPC, RpcError } from "../grpc-status.js";
-import { callUnary } from "./grpc-service.js";
+import { callUnary, pathOf } from "./grpc-service.js";
 import type { Servers } from "./master.js";
 import type {
   EvaluationOutputs,
@@ -16,6 +27,7 @@ import type {
   WorkerProgress,
   WorkerTask,
 } from "./master-link.js";
+import type { CommRank, ReduceCall, Reduced } from "./reducer.js";
 import { decodeTask } from "./task-messages.js";
 
 /** TensorFlow's number of float32. Source: tensorflow/core/framework/types.proto. */
@@ -46,10 +58,20 @@ export class MasterClient implements MasterLink {
 
   /** See {@link MasterLink.join}. */
   async join(workerId: number): Promise<Job> {
-    const { strategy, seed, minibatchSize, shuffle, isExact, maxStep } = await this.call(TrainingMaster.method.join, {
-      workerId,
-    });
-    return { strategy: strategy as Strategy, seed, minibatchSize, shuffle, isExact, maxStep };
+    const described = await this.call(TrainingMaster.method.join, { workerId });
+    const { strategy, seed, minibatchSize, shuffle, isExact, maxStep, checkpointDir, layout } = described;
+    const { checkpointSteps, keepCheckpointMax, optimizerType: type, optimizerArgs: args } = described;
+    const saving = { checkpointDir, checkpointSteps, keepCheckpointMax, layout: layout as Layout };
+    return {
+      strategy: strategy as Strategy,
+      seed,
+      minibatchSize,
+      shuffle,
+      isExact,
+      maxStep,
+      optimizer: { type, args },
+      saving: checkpointDir === "" ? undefined : saving,
+    };
   }
 
   /** See {@link MasterLink.getTask}. */
@@ -92,6 +114,37 @@ export class MasterClient implements MasterLink {
     );
   }
 
+  /** See {@link MasterLink.getCommRank}. */
+  async getCommRank(workerId: number): Promise<CommRank> {
+    const request = { workerHost: String(workerId) };
+    const { rankId: rank, worldSize, rendezvousId } = await this.call(MasterMessages.method.get_comm_rank, request);
+    return { rank, worldSize, rendezvousId };
+  }
+
+  /** See {@link MasterLink.reduce}. */
+  reduce({ workerId, rendezvousId, gradients, records }: ReduceCall): Promise<Reduced> {
+    const sender = toBinary(ReduceSenderSchema, create(ReduceSenderSchema, { workerId, rendezvousId }));
+    const message = encodeGradients({ gradients, learningRate: records });
+    const encode: AnswerEncoder = (allocate) => {
+      // Messages one behind another are one message with the fields of both.
+      const bytes = allocate(message.length + sender.length);
+      bytes.set(message);
+      bytes.set(sender, message.length);
+      return bytes;
+    };
+    const decode = (answer: Uint8Array) => {
+      const { gradients: mean, learningRate } = decodeGradients(answer.slice());
+      return learningRate < 0 ? undefined : { gradients: mean, records: learningRate };
+    };
+    const path = pathOf(TrainingMaster.method.reduce_gradients);
+    return this.patiently((options) => this.channel.call(path, encode, decode, options));
+  }
+
+  /** A worker is lost. */
+  async removeWorker(workerId: number): Promise<void> {
+    await this.call(TrainingMaster.method.remove_worker, { workerId });
+  }
+
   /** Says which parameter servers there are. */
   async setServers({ addresses, ...servers }: Servers): Promise<void> {
     await this.call(TrainingMaster.method.set_servers, { ...servers, addresses: [...addresses] });
@@ -112,15 +165,19 @@ export class MasterClient implements MasterLink {
     return this.channel.close();
   }
 
-  private async call<Request extends DescMessage, Answer extends DescMessage>(
+  private call<Request extends DescMessage, Answer extends DescMessage>(
     method: DescMethodUnary<Request, Answer>,
     request: MessageInitShape<Request>,
   ): Promise<MessageShape<Answer>> {
+    return this.patiently((options) => callUnary(this.channel, method, request, options));
+  }
+
+  private async patiently<Answer>(call: (options: CallOptions) => Promise<Answer>): Promise<Answer> {
     const { patienceMs = 60_000, signal } = this.options;
     const startMs = performance.now();
     for (let pauseMs = FIRST_DELAY_MS; ; pauseMs = Math.min(MAX_DELAY_MS, 2 * pauseMs)) {
       try {
-        return await callUnary(this.channel, method, request, { timeoutMs: CALL_TIMEOUT_MS, signal });
+        return await call({ timeoutMs: CALL_TIMEOUT_MS, signal });
       } catch (error) {
         signal?.throwIfAborted();
         const isAway =

@@ -1,5 +1,7 @@
+import type { Layout } from "../../formats/elasticdl/names.js";
 import type { TensorMessage } from "../messages.js";
 import type { BatchOutputs } from "../model/trainable-model.js";
+import type { CommRank, ReduceCall, Reduced } from "./reducer.js";
 
 /** How the parameters are kept: on servers, by every worker, or by one process. */
 export type Strategy = "parameter-server" | "allreduce" | "local";
@@ -14,10 +16,32 @@ export interface Job {
   readonly isExact: boolean;
   /** Training ends at this version; 0 for no such end. */
   readonly maxStep: number;
+  /** What a worker that keeps the model itself trains with, and saves. */
+  readonly optimizer: { readonly type: string; readonly args: string };
+  readonly saving?: Saving | undefined;
+}
+
+/** Where and how often a worker that keeps the model itself saves it. */
+export interface Saving {
+  readonly checkpointDir: string;
+  readonly checkpointSteps: number;
+  readonly keepCheckpointMax: number;
+  readonly layout: Layout;
+}
+
+/** Where the parameters are that a task is for. */
+export interface ServersOfTask {
+  /** Counts how often the servers have been started; 0 before. */
+  readonly generation: number;
+  readonly addresses: readonly string[];
+  /** Whether the servers were restored, so that none of them may be without variables. */
+  readonly isRestored: boolean;
+  /** The version directory that a worker who keeps the model itself begins with; empty for none. */
+  readonly startPath: string;
 }
 
 /** A range of records to train with. */
-export interface TrainingTask {
+export interface TrainingTask extends ServersOfTask {
   readonly kind: "training";
   readonly taskId: number;
   readonly epoch: number;
@@ -25,11 +49,17 @@ export interface TrainingTask {
   readonly end: number;
   /** The version at which the task began, where the job is exact. */
   readonly startVersion: number;
-  /** Counts how often the servers have been started. */
-  readonly generation: number;
-  readonly addresses: readonly string[];
-  /** Whether the servers were restored, so that none of them may be without variables. */
-  readonly isRestored: boolean;
+}
+
+/** The last model is to be saved by the worker that has it. */
+export interface SaveTask extends ServersOfTask {
+  readonly kind: "save";
+  readonly taskId: number;
+}
+
+/** There is nothing to do now. */
+export interface WaitTask extends ServersOfTask {
+  readonly kind: "wait";
 }
 
 /** A range of records to evaluate a saved version with. */
@@ -46,7 +76,7 @@ export interface EvaluationTask {
 }
 
 /** What a worker is told to do. */
-export type WorkerTask = TrainingTask | EvaluationTask | { readonly kind: "wait" } | { readonly kind: "end" };
+export type WorkerTask = TrainingTask | EvaluationTask | SaveTask | WaitTask | { readonly kind: "end" };
 
 /** How a task went. */
 export interface TaskResult {
@@ -79,4 +109,8 @@ export interface MasterLink {
   reportTaskResult(result: TaskResult): Promise<void>;
   reportEvaluation(outputs: EvaluationOutputs): Promise<void>;
   reportProgress(progress: WorkerProgress): Promise<void>;
+  /** A worker's place among those that average their gradients. */
+  getCommRank(workerId: number): Promise<CommRank>;
+  /** Hands in gradients and waits for the mean of all; undefined when the workers have changed. */
+  reduce(call: ReduceCall): Promise<Reduced>;
 }

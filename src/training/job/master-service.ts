@@ -1,10 +1,13 @@
-import { TrainingMaster } from "../../proto/gen/cairn/training_pb.js";
+import { fromBinary } from "@bufbuild/protobuf";
+import { ReduceSenderSchema, TrainingMaster } from "../../proto/gen/cairn/training_pb.js";
 import { TrainLoopMaster } from "../../proto/gen/elasticdl/elasticdl_pb.js";
 import { Master as MasterMessages } from "../../proto/gen/elasticdl/master_pb.js";
 import type { TensorProto } from "../../proto/gen/tensorflow/core/framework/tensor_pb.js";
-import type { UnaryHandler } from "../grpc-server.js";
-import type { TensorMessage } from "../messages.js";
-import { unaryHandler } from "./grpc-service.js";
+import { decodeGradients } from "../decode-messages.js";
+import { encodeGradients } from "../encode-messages.js";
+import type { AnswerEncoder, UnaryHandler } from "../grpc-server.js";
+import { emptyModel, type TensorMessage } from "../messages.js";
+import { pathOf, unaryHandler } from "./grpc-service.js";
 import type { Master } from "./master.js";
 import { encodeTask } from "./task-messages.js";
 
@@ -33,6 +36,10 @@ export function masterHandlers(master: Master): ReadonlyMap<string, UnaryHandler
       await master.reportEvaluation({ workerId, outputs, labels: tensorMessage(labels) });
       return {};
     }),
+    unaryHandler(MasterMessages.method.get_comm_rank, async ({ workerHost }) => {
+      const { rank, worldSize, rendezvousId } = await master.getCommRank(Number(workerHost));
+      return { rankId: rank, worldSize, rendezvousId };
+    }),
     unaryHandler(reportVersion, ({ modelVersion }) => {
       master.reportVersion(modelVersion);
       return {};
@@ -45,18 +52,14 @@ function trainingHandlers(master: Master): [string, UnaryHandler][] {
   const { method } = TrainingMaster;
   return [
     unaryHandler(method.join, async ({ workerId }) => {
-      const {
-        checkpointSteps = 0,
-        keepCheckpointMax = 0,
-        checkpointDir = "",
-        initPath = "",
-        ...job
-      } = {
-        ...(await master.join(workerId)),
-        ...master.saving,
-      };
-      return { ...job, checkpointSteps, keepCheckpointMax, checkpointDir, checkpointDirForInit: initPath };
+      const { optimizer, saving, ...job } = await master.join(workerId);
+      return { ...job, ...saving, optimizerType: optimizer.type, optimizerArgs: optimizer.args };
     }),
+    unaryHandler(method.remove_worker, ({ workerId }) => {
+      master.removeWorker(workerId);
+      return {};
+    }),
+    [pathOf(method.reduce_gradients), (request) => reduceGradients(master, request)],
     unaryHandler(method.report_progress, async (progress) => {
       await master.reportProgress(progress);
       return {};
@@ -79,6 +82,17 @@ function trainingHandlers(master: Master): [string, UnaryHandler][] {
       };
     }),
   ];
+}
+
+/** Its messages carry gradients, and are read and written as those of parameter servers are. */
+async function reduceGradients(master: Master, request: Uint8Array): Promise<AnswerEncoder> {
+  // The request stands in a buffer that is used again.
+  const bytes = request.slice();
+  const { gradients, learningRate: records } = decodeGradients(bytes);
+  const { workerId, rendezvousId } = fromBinary(ReduceSenderSchema, bytes, { readUnknownFields: false });
+  const reduced = await master.reduce({ workerId, rendezvousId, gradients, records });
+  const answer = { gradients: reduced?.gradients ?? emptyModel(), learningRate: reduced?.records ?? -1 };
+  return (allocate) => encodeGradients(answer, allocate);
 }
 
 /** A tensor of which only the fields that ElasticDL uses count. */

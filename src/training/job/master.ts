@@ -8,12 +8,14 @@ import type {
   EvaluationOutputs,
   Job,
   MasterLink,
+  ServersOfTask,
   TaskResult,
   TrainingTask,
   WorkerProgress,
   WorkerTask,
 } from "./master-link.js";
 import { readProgress, writeProgress } from "./progress-record.js";
+import { type CommRank, type ReduceCall, type Reduced, Reducer } from "./reducer.js";
 import { TaskQueue } from "./task-queue.js";
 import type { ScheduledTask, TaskSchedule } from "./task-schedule.js";
 
@@ -32,14 +34,10 @@ const FATAL: ReadonlySet<string> = new Set<ErrorCode>([
 /** Where a training is: before it, in it, before the last evaluation, behind it, or broken off. */
 export type Phase = "waiting" | "training" | "trained" | "finished" | "failed";
 
-/** The parameter servers that there are. */
-export interface Servers {
-  readonly addresses: readonly string[];
-  /** Counts how often they were started, from 1. */
-  readonly generation: number;
+/** The parameter servers that there are, or what workers begin with that keep the model themselves. */
+export interface Servers extends ServersOfTask {
   /** The version that they began with. */
   readonly modelVersion: number;
-  readonly isRestored: boolean;
 }
 
 /** Options of {@link Master.start}. */
@@ -51,9 +49,8 @@ export interface MasterOptions {
   readonly files: FileStore;
   /** Where versions are saved; nothing is kept of the progress when absent. */
   readonly checkpointDir?: string | undefined;
-  /** How often workers that keep the model themselves save it, and how many versions they keep. */
-  readonly checkpointSteps?: number | undefined;
-  readonly keepCheckpointMax?: number | undefined;
+  /** Workers that train together where they keep the model themselves. */
+  readonly numWorkers?: number | undefined;
   /** The version directory that training begins with. */
   readonly initPath?: string | undefined;
   readonly evaluation?: EvaluationOptions | undefined;
@@ -85,7 +82,7 @@ export interface MasterStatus {
 
 interface Issued {
   readonly workerId: number;
-  readonly kind: "training" | "evaluation";
+  readonly kind: "training" | "evaluation" | "save";
   readonly index: number;
 }
 
@@ -97,6 +94,7 @@ export class Master implements MasterLink {
   private readonly options: MasterOptions;
   private readonly queue: TaskQueue;
   private readonly evaluator: Evaluator | undefined;
+  private readonly reducer: Reducer;
   private readonly issued = new Map<number, Issued>();
   private readonly heardMs = new Map<number, number>();
   private readonly attempts = new Map<number, number>();
@@ -120,6 +118,7 @@ export class Master implements MasterLink {
   private constructor(options: MasterOptions) {
     this.options = options;
     this.queue = new TaskQueue(options.schedule);
+    this.reducer = new Reducer(options.numWorkers ?? 1);
     const { evaluation, checkpointDir, files } = options;
     if (evaluation !== undefined && evaluation.steps > 0) {
       if (checkpointDir === undefined)
@@ -135,12 +134,6 @@ export class Master implements MasterLink {
     return master;
   }
 
-  /** What workers that keep the model themselves have to know. */
-  get saving(): Pick<MasterOptions, "checkpointDir" | "checkpointSteps" | "keepCheckpointMax" | "initPath"> {
-    const { checkpointDir, checkpointSteps, keepCheckpointMax, initPath } = this.options;
-    return { checkpointDir, checkpointSteps, keepCheckpointMax, initPath };
-  }
-
   /** See {@link MasterLink.join}. */
   async join(workerId: number): Promise<Job> {
     this.hear(workerId);
@@ -152,7 +145,30 @@ export class Master implements MasterLink {
     this.hear(workerId);
     this.forget((issued) => issued.workerId === workerId);
     if (this.phase === "failed" || this.phase === "finished") return { kind: "end" };
-    return this.evaluationTask(workerId) ?? this.trainingTask(workerId) ?? { kind: "wait" };
+    return (
+      this.evaluationTask(workerId) ??
+      this.trainingTask(workerId) ??
+      this.saveTask(workerId) ?? { kind: "wait", ...this.serversOfTask }
+    );
+  }
+
+  /** See {@link MasterLink.getCommRank}. */
+  async getCommRank(workerId: number): Promise<CommRank> {
+    this.hear(workerId);
+    return this.reducer.rank(workerId);
+  }
+
+  /** See {@link MasterLink.reduce}. */
+  async reduce(call: ReduceCall): Promise<Reduced> {
+    this.hear(call.workerId);
+    if (this.phase === "failed" || this.phase === "finished") return undefined;
+    return this.reducer.reduce(call);
+  }
+
+  /** A worker is lost: others get its task. */
+  removeWorker(workerId: number): void {
+    this.forget((issued) => issued.workerId === workerId);
+    this.reducer.remove(workerId);
   }
 
   /** See {@link MasterLink.reportTaskResult}. */
@@ -167,6 +183,9 @@ export class Master implements MasterLink {
         if (failure === undefined) await this.evaluator?.complete(index);
         else await this.evaluator?.fail(index, failure.message);
       });
+    } else if (kind === "save") {
+      if (failure === undefined) await this.setTrained(modelVersion);
+      else this.fail(failure.code, failure.message);
     } else if (failure === undefined) this.completeTraining(index, modelVersion);
     else this.failTraining(index, failure);
     this.advance();
@@ -197,6 +216,7 @@ export class Master implements MasterLink {
       if (isNew) {
         this.generation = servers.generation;
         this.forget(() => true);
+        this.reducer.reset();
         this.queue.rollback(servers.modelVersion);
         this.modelVersion = servers.modelVersion;
         this.finalVersion = undefined;
@@ -224,6 +244,7 @@ export class Master implements MasterLink {
     if (this.phase === "finished") return;
     this.failure ??= { code, reason };
     this.phase = "failed";
+    this.reducer.regroup();
   }
 
   /** To be called some times a second: finds lost workers, versions to evaluate, and whether it is over. */
@@ -240,6 +261,7 @@ export class Master implements MasterLink {
       const isIdle = this.evaluator?.isIdle ?? true;
       if (this.phase === "trained" && this.finalVersion !== undefined && isIdle) {
         this.phase = "finished";
+        this.reducer.regroup();
         await this.evaluator?.close();
       }
       this.advance();
@@ -281,7 +303,7 @@ export class Master implements MasterLink {
       if (!isLost(issued)) continue;
       this.issued.delete(taskId);
       if (issued.kind === "training") this.queue.giveBack(issued.index);
-      else this.evaluator?.round?.giveBack(issued.index);
+      else if (issued.kind === "evaluation") this.evaluator?.round?.giveBack(issued.index);
     }
   }
 
@@ -290,7 +312,7 @@ export class Master implements MasterLink {
     const isStale = ({ workerId }: Issued) => now() - (this.heardMs.get(workerId) ?? 0) > workerTimeoutMs;
     const lost = new Set([...this.issued.values()].filter(isStale).map(({ workerId }) => workerId));
     for (const workerId of lost) this.note(`worker ${workerId} says nothing: others get its task`);
-    if (lost.size > 0) this.forget(isStale);
+    for (const workerId of lost) this.removeWorker(workerId);
   }
 
   private evaluationTask(workerId: number): WorkerTask | undefined {
@@ -307,14 +329,28 @@ export class Master implements MasterLink {
     if (this.phase !== "training" || servers === undefined || this.needsRollback) return undefined;
     const task = this.queue.take(workerId, this.options.now());
     if (task === undefined) return undefined;
-    return this.describe(task, this.issue({ workerId, kind: "training", index: task.index }), servers);
+    return this.describe(task, this.issue({ workerId, kind: "training", index: task.index }));
   }
 
-  private describe(task: ScheduledTask, taskId: number, servers: Servers): TrainingTask {
+  private describe(task: ScheduledTask, taskId: number): TrainingTask {
     const { epoch, start, end } = task;
-    const { generation, addresses, isRestored } = servers;
     const startVersion = this.queue.startVersion(task);
-    return { kind: "training", taskId, epoch, start, end, startVersion, generation, addresses, isRestored };
+    return { kind: "training", taskId, epoch, start, end, startVersion, ...this.serversOfTask };
+  }
+
+  /** Where workers keep the model themselves, the first of them saves the last state. */
+  private saveTask(workerId: number): WorkerTask | undefined {
+    const { strategy } = this.options.job;
+    if (this.phase !== "trained" || this.finalVersion !== undefined || strategy === "parameter-server")
+      return undefined;
+    if (strategy === "allreduce" && this.reducer.workerIds[0] !== workerId) return undefined;
+    if ([...this.issued.values()].some(({ kind }) => kind === "save")) return undefined;
+    return { kind: "save", taskId: this.issue({ workerId, kind: "save", index: 0 }), ...this.serversOfTask };
+  }
+
+  private get serversOfTask(): ServersOfTask {
+    const { generation = 0, addresses = [], isRestored = false, startPath = "" } = this.servers ?? {};
+    return { generation, addresses, isRestored, startPath };
   }
 
   private issue(issued: Issued): number {

@@ -37,3 +37,11 @@ export interface ParameterStore extends RowSource {
   push(gradients: BatchGradients, modelVersions: readonly number[], learningRate: number): Promise<PushResult>;
   close(): Promise<void>;
 }
+
+/** Parameters in a worker's own memory. */
+export interface OwnStore extends ParameterStore {
+  /** Saves the last state unless it has been, and gives its version. */
+  saveLast(): Promise<number>;
+  /** Takes part in what others do together, where a worker has nothing of its own to do. */
+  takePart?(learningRate: (modelVersion: number) => number): Promise<void>;
+}

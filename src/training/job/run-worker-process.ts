@@ -1,5 +1,7 @@
 import { loadModelDefinition } from "../model/model-definition.js";
+import { storeOptions } from "./local-store.js";
 import { MasterClient } from "./master-client.js";
+import { ReducingStore } from "./reducing-store.js";
 import { RemoteStore } from "./remote-store.js";
 import { runWorker } from "./worker.js";
 
@@ -24,7 +26,11 @@ export async function runWorkerProcess(options: WorkerProcessOptions): Promise<v
       workerId,
       signal,
       onNote,
-      openStore: async ({ addresses }) => new RemoteStore(addresses, signal),
+      openStore: async (servers, job) => {
+        if (job.strategy === "parameter-server") return new RemoteStore(servers.addresses, signal);
+        const store = storeOptions(servers, job, onNote);
+        return ReducingStore.open({ master, workerId, signal, store });
+      },
     });
   } finally {
     await master.close();

@@ -5,6 +5,7 @@ import { NotFoundError, UsageError } from "../../errors.js";
 import { parseVersionName, sidePath } from "../../formats/elasticdl/names.js";
 import { uniqueName } from "../../formats/elasticdl/publish.js";
 import { applyRetention } from "../../formats/elasticdl/retention.js";
+import { TrainingDirectory } from "../../formats/elasticdl/versioned.js";
 import {
   findLatest,
   findProblem,
@@ -116,4 +117,11 @@ async function putAside(files: FileStore, root: string, { path }: ListedVersion)
   const aside = joinPath(joinPath(sidePath(root), "set-aside"), uniqueName(basename(path)));
   await files.rename(path, aside);
   return `put aside ${path}, which is not complete, as ${aside}`;
+}
+
+/** Removes what nobody will complete any more, and old versions. Nobody writes now. */
+export async function prune(files: FileStore, checkpointDir: string, keep: number): Promise<void> {
+  if ((await files.stat(checkpointDir)) === undefined) return;
+  const directory = new TrainingDirectory(files, checkpointDir);
+  await directory.prune(await directory.planPrune({ keep, force: true, quick: true }));
 }

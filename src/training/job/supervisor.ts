@@ -1,16 +1,15 @@
 import { randomUUID } from "node:crypto";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { type CairnError, type ErrorCode, isCairnError, StorageError } from "../../errors.js";
 import type { Layout } from "../../formats/elasticdl/names.js";
-import { TrainingDirectory } from "../../formats/elasticdl/versioned.js";
 import { listVersions } from "../../formats/elasticdl/versions.js";
 import { localFiles } from "../../platform/node/index.js";
 import type { JobStatus } from "../../proto/gen/cairn/training_pb.js";
 import { type JobOptions, masterArguments } from "./job-options.js";
 import { ManagedProcess } from "./managed-process.js";
 import { MasterClient } from "./master-client.js";
-import { findAfterFault, findStart, type StartVersion } from "./start-version.js";
+import { findAfterFault, findStart, prune, type StartVersion } from "./start-version.js";
 
 /** How often the processes are looked at, in milliseconds. */
 const LOOK_MS = 100;
@@ -84,6 +83,7 @@ class Supervisor {
   private serversMessage: Parameters<MasterClient["setServers"]>[0] | undefined;
   private workers: ManagedProcess[] = [];
   private readonly workerFaults: number[] = [];
+  private readonly lostPeers = new Set<number>();
   private readonly restarts = { servers: 0, workers: 0, master: 0 };
   private restartsInRow = 0;
   private bestProgress = 0;
@@ -103,7 +103,7 @@ class Supervisor {
     const { options, start } = this;
     if (start !== undefined) options.onNote(`going on from version ${start.modelVersion}: ${start.path}`);
     await this.startMaster();
-    await this.startServers(start);
+    await this.begin(start);
     for (let workerId = 0; workerId < options.numWorkers; workerId++) this.startWorker(workerId);
     for (;;) {
       options.signal.throwIfAborted();
@@ -114,7 +114,8 @@ class Supervisor {
         if (status.phase === "finished") return this.finish(status);
         if (status.needsRollback && this.finalVersion === undefined)
           await this.rollBack("the servers are not of one version");
-        else if (status.phase === "trained" && this.finalVersion === undefined) await this.saveLast(status);
+        else if (status.phase === "trained" && this.finalVersion === undefined && this.hasServers)
+          await this.saveLast(status);
       }
       await delay(LOOK_MS, undefined, { signal: options.signal }).catch(() => {});
     }
@@ -132,11 +133,8 @@ class Supervisor {
     ]);
     const { checkpointDir } = this.options;
     // Servers that were stopped between two pushes may have saved two versions, neither of them whole.
-    if (checkpointDir === undefined || this.generation === 0) return;
-    const directory = new TrainingDirectory(localFiles, checkpointDir);
-    if ((await localFiles.stat(checkpointDir)) === undefined) return;
-    const look = { keep: this.options.keepCheckpointMax, force: true, quick: true };
-    await directory.prune(await directory.planPrune(look));
+    if (checkpointDir !== undefined && this.generation > 0)
+      await prune(localFiles, checkpointDir, this.options.keepCheckpointMax);
   }
 
   private async lookAtProcesses(): Promise<void> {
@@ -144,6 +142,7 @@ class Supervisor {
     const dead = this.servers.find(({ end }) => end !== undefined);
     if (dead !== undefined)
       await this.rollBack(`${dead.name} ended with ${dead.end?.signal ?? `exit code ${dead.end?.code}`}`);
+    if (!this.hasServers && (await this.lookAtPeers())) return;
     for (const [workerId, worker] of this.workers.entries()) {
       if (worker.end === undefined || worker.end.code === 0) continue;
       if (worker.end.signal === null) {
@@ -157,6 +156,44 @@ class Supervisor {
       );
       this.startWorker(workerId);
     }
+  }
+
+  private get hasServers(): boolean {
+    return this.options.strategy === "parameter-server";
+  }
+
+  /**
+   * Looks at workers that keep the model themselves. When one dies the others go on without it: they have all it had. Only
+   * when all are gone they are started again, from the newest complete version.
+   */
+  private async lookAtPeers(): Promise<boolean> {
+    const dead = [...this.workers.entries()].filter(([, { end }]) => end !== undefined && end.code !== 0);
+    for (const [workerId, worker] of dead) {
+      if (this.lostPeers.has(workerId)) continue;
+      this.lostPeers.add(workerId);
+      if (worker.end?.signal === null && dead.length < this.workers.length) throw worker.error();
+      this.options.onNote(`${worker.name} ended with ${worker.end?.signal}: the others go on`);
+      await this.tell((client) => client.removeWorker(workerId));
+    }
+    const [first] = dead;
+    if (first === undefined || dead.length < this.workers.length) return true;
+    if (first[1].end?.signal === null) throw first[1].error();
+    await this.rollBack("all workers have ended");
+    for (const workerId of this.workers.keys()) this.startWorker(workerId);
+    return true;
+  }
+
+  /** Tells the workers, who keep the model themselves, or servers what to begin with. */
+  private async begin(start: StartVersion | undefined): Promise<void> {
+    if (this.hasServers) return this.startServers(start);
+    this.generation++;
+    this.lostPeers.clear();
+    const modelVersion = start?.modelVersion ?? 0;
+    const { generation } = this;
+    const startPath = start === undefined ? "" : resolve(start.path);
+    const message = { addresses: [], generation, modelVersion, isRestored: start !== undefined, startPath };
+    this.serversMessage = message;
+    await this.tell((client) => client.setServers(message));
   }
 
   private async startMaster(port = 0): Promise<void> {
@@ -213,8 +250,15 @@ class Supervisor {
     // One that was killed at its start is found by the next look.
     if (addresses.includes("")) return;
     const modelVersion = start?.modelVersion ?? 0;
-    this.serversMessage = { addresses, generation: this.generation, modelVersion, isRestored: start !== undefined };
-    const message = this.serversMessage;
+    const { generation } = this;
+    const message = {
+      addresses,
+      generation,
+      modelVersion,
+      isRestored: start !== undefined,
+      startPath: start?.path ?? "",
+    };
+    this.serversMessage = message;
     await this.tell((client) => client.setServers(message));
   }
 
@@ -272,7 +316,7 @@ class Supervisor {
     const { checkpointDir } = this.options;
     for (const server of this.servers) server.kill("SIGKILL");
     await Promise.all(this.servers.map(({ ended }) => ended));
-    const first = this.servers[0];
+    const first = this.servers[0] ?? this.workers[0];
     if (first !== undefined) this.countRestart(first);
     this.restarts.servers++;
     if (checkpointDir === undefined) {
@@ -288,7 +332,7 @@ class Supervisor {
     this.options.onNote(`${why}: ${place}`);
     this.finalVersion = undefined;
     this.savedVersion = start?.modelVersion ?? 0;
-    await this.startServers(start);
+    await this.begin(start);
   }
 
   /** All is trained: the servers save their last state and end. */

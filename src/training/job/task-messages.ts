@@ -1,7 +1,7 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { CorruptionError } from "../../errors.js";
 import { type Task, type TaskSchema, TaskType } from "../../proto/gen/elasticdl/master_pb.js";
-import type { WorkerTask } from "./master-link.js";
+import type { ServersOfTask, WorkerTask } from "./master-link.js";
 
 /** Names in a task's `extended_config`, for what ElasticDL's message has no field. */
 const CONFIG = {
@@ -10,13 +10,17 @@ const CONFIG = {
   generation: "cairn.generation",
   addresses: "cairn.ps_addresses",
   isRestored: "cairn.is_restored",
+  startPath: "cairn.start_path",
   round: "cairn.round",
 } as const;
 
 /** A task as `proto.Task`. */
 export function encodeTask(task: WorkerTask): MessageInitShape<typeof TaskSchema> {
-  if (task.kind === "wait") return { type: TaskType.WAIT };
   if (task.kind === "end") return { type: TaskType.NONE };
+  if (task.kind === "wait") return { type: TaskType.WAIT, extendedConfig: serversConfig(task) };
+  if (task.kind === "save") {
+    return { taskId: task.taskId, type: TaskType.TRAIN_END_CALLBACK, extendedConfig: serversConfig(task) };
+  }
   const { taskId, start, end } = task;
   const range = { start: BigInt(start), end: BigInt(end) };
   if (task.kind === "evaluation") {
@@ -27,18 +31,32 @@ export function encodeTask(task: WorkerTask): MessageInitShape<typeof TaskSchema
   const extendedConfig = {
     [CONFIG.epoch]: String(task.epoch),
     [CONFIG.startVersion]: String(task.startVersion),
-    [CONFIG.generation]: String(task.generation),
-    [CONFIG.addresses]: task.addresses.join(" "),
-    [CONFIG.isRestored]: String(task.isRestored),
+    ...serversConfig(task),
   };
   return { taskId, type: TaskType.TRAINING, modelVersion: task.startVersion, shard: range, extendedConfig };
 }
 
+function serversConfig({ generation, addresses, isRestored, startPath }: ServersOfTask): Record<string, string> {
+  return {
+    [CONFIG.generation]: String(generation),
+    [CONFIG.addresses]: addresses.join(" "),
+    [CONFIG.isRestored]: String(isRestored),
+    [CONFIG.startPath]: startPath,
+  };
+}
+
 /** A task of a `proto.Task`. @throws {@link CorruptionError} (`invalid-wire`) */
 export function decodeTask({ taskId, type, modelVersion, shard, extendedConfig }: Task): WorkerTask {
-  if (type === TaskType.WAIT) return { kind: "wait" };
   if (type === TaskType.NONE) return { kind: "end" };
   const number = (name: string) => count(Number(extendedConfig[name] ?? Number.NaN), name);
+  const servers = () => ({
+    generation: number(CONFIG.generation),
+    addresses: (extendedConfig[CONFIG.addresses] ?? "").split(" ").filter((address) => address !== ""),
+    isRestored: extendedConfig[CONFIG.isRestored] === "true",
+    startPath: extendedConfig[CONFIG.startPath] ?? "",
+  });
+  if (type === TaskType.WAIT) return { kind: "wait", ...servers() };
+  if (type === TaskType.TRAIN_END_CALLBACK) return { kind: "save", taskId, ...servers() };
   const start = count(Number(shard?.start ?? -1), "start");
   const end = count(Number(shard?.end ?? -1), "end");
   if (type === TaskType.EVALUATION) {
@@ -59,9 +77,7 @@ export function decodeTask({ taskId, type, modelVersion, shard, extendedConfig }
     end,
     epoch: number(CONFIG.epoch),
     startVersion: number(CONFIG.startVersion),
-    generation: number(CONFIG.generation),
-    addresses: (extendedConfig[CONFIG.addresses] ?? "").split(" ").filter((address) => address !== ""),
-    isRestored: extendedConfig[CONFIG.isRestored] === "true",
+    ...servers(),
   };
 }
 

@@ -2,7 +2,7 @@ import { StorageError } from "../../errors.js";
 import { takeRows } from "../model/columns.js";
 import { readBatch } from "../model/model-definition.js";
 import type { CheckedBatch, TrainableModel } from "../model/trainable-model.js";
-import type { Job, TrainingTask } from "./master-link.js";
+import type { Job, ServersOfTask, TrainingTask } from "./master-link.js";
 import type { ParameterStore } from "./parameter-store.js";
 import { shuffleInPlace } from "./task-schedule.js";
 
@@ -35,7 +35,7 @@ export class TrainingWork {
   /** Does a task and gives the model's version after it. @throws {@link StorageError} (`servers-disagree`), and what the calls throw */
   async run(task: TrainingTask): Promise<number> {
     const { model, job, signal } = this.options;
-    await this.begin(task);
+    await this.prepare(task);
     const skipped = this.batchesDone(task);
     const count = task.end - task.start;
     if (skipped * job.minibatchSize >= count || this.isAtEnd) return this.modelVersion;
@@ -59,8 +59,8 @@ export class TrainingWork {
     return maxStep > 0 && this.modelVersion >= maxStep;
   }
 
-  /** Gets the model from the servers, or gives them one. */
-  private async begin({ isRestored }: TrainingTask): Promise<void> {
+  /** Gets the model from where the parameters are, or gives it to them. @throws {@link StorageError} (`servers-disagree`), and what the calls throw */
+  async prepare({ isRestored }: ServersOfTask): Promise<void> {
     const { model, job, store } = this.options;
     await store.prepare(model.tableInfos);
     let pulled = await store.pullDense();

@@ -4,12 +4,14 @@ import { GRPC, RpcError } from "../grpc-status.js";
 import type { ModelDefinition } from "../model/model-definition.js";
 import { TrainableModel } from "../model/trainable-model.js";
 import { EvaluationWork } from "./evaluation-work.js";
-import type { Job, MasterLink, TaskResult, TrainingTask, WorkerProgress } from "./master-link.js";
-import type { ParameterStore } from "./parameter-store.js";
+import type { Job, MasterLink, SaveTask, ServersOfTask, TaskResult, WaitTask, WorkerProgress } from "./master-link.js";
+import type { OwnStore, ParameterStore } from "./parameter-store.js";
 import { TrainingWork } from "./training-work.js";
 
 /** How long a worker waits when there is nothing to do, in milliseconds. */
 const WAIT_MS = 50;
+/** How long it waits between two steps of the others, in milliseconds. */
+const TAKE_PART_MS = 5;
 /** How long it waits after a task failed, which may be since servers are being started. */
 const FAILED_WAIT_MS = 100;
 
@@ -19,7 +21,7 @@ export interface WorkerOptions {
   readonly definition: ModelDefinition;
   readonly workerId: number;
   /** Where the parameters of a task are; asked for again when the servers have been started anew. */
-  readonly openStore: (task: TrainingTask) => Promise<ParameterStore>;
+  readonly openStore: (servers: ServersOfTask, job: Job) => Promise<ParameterStore | OwnStore>;
   readonly signal?: AbortSignal | undefined;
   readonly onNote?: ((text: string) => void) | undefined;
   readonly onProgress?: ((progress: WorkerProgress) => void) | undefined;
@@ -34,7 +36,7 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
   const { master, definition, workerId, signal } = options;
   const job = await master.join(workerId);
   const model = await TrainableModel.build(definition, job.seed);
-  const stores = new Stores(options);
+  const stores = new Stores(options, job);
   const evaluation = new EvaluationWork(model);
   const report = progressReporter(options);
   try {
@@ -43,7 +45,7 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
       const task = await master.getTask(workerId);
       if (task.kind === "end") return;
       if (task.kind === "wait") {
-        await delay(WAIT_MS, undefined, { signal });
+        await waitFor(task, model, stores, signal);
         continue;
       }
       const result = await attempt(task.taskId, signal, async () => {
@@ -51,6 +53,12 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
           const work = new TrainingWork({ model, job, store: await stores.of(task), report, signal });
           return work.run(task);
         }
+        if (task.kind === "save")
+          return saveLast(
+            await stores.of(task),
+            new TrainingWork({ model, job, store: await stores.of(task), report, signal }),
+            task,
+          );
         const outputs = await evaluation.run(task);
         await master.reportEvaluation({ workerId, ...outputs });
         return task.modelVersion;
@@ -58,7 +66,7 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
       await master.reportTaskResult(result);
       if (result.failure === undefined) continue;
       options.onNote?.(`task ${task.taskId}: ${result.failure.message}`);
-      await stores.close();
+      await stores.afterFailure();
       await delay(FAILED_WAIT_MS, undefined, { signal });
     }
   } finally {
@@ -67,22 +75,53 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
   }
 }
 
+/** Waits a moment, or takes part in what the other workers do together meanwhile. */
+async function waitFor(
+  task: WaitTask,
+  model: TrainableModel,
+  stores: Stores,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const { job } = stores;
+  if (job.strategy !== "allreduce" || task.generation === 0) {
+    await delay(WAIT_MS, undefined, { signal });
+    return;
+  }
+  const store = await stores.of(task);
+  await new TrainingWork({ model, job, store, report: () => {}, signal }).prepare(task);
+  if ("takePart" in store) await store.takePart?.((modelVersion) => model.definition.learningRate?.(modelVersion) ?? 0);
+  await delay(TAKE_PART_MS, undefined, { signal });
+}
+
+async function saveLast(store: ParameterStore | OwnStore, work: TrainingWork, task: SaveTask): Promise<number> {
+  await work.prepare(task);
+  if ("saveLast" in store) return store.saveLast();
+  throw new TypeError("servers save the model themselves");
+}
+
 /** The store of the servers that there are now. */
 class Stores {
+  readonly job: Job;
   private readonly options: WorkerOptions;
   private generation = 0;
-  private store: ParameterStore | undefined;
+  private store: ParameterStore | OwnStore | undefined;
 
-  constructor(options: WorkerOptions) {
+  constructor(options: WorkerOptions, job: Job) {
     this.options = options;
+    this.job = job;
   }
 
-  async of(task: TrainingTask): Promise<ParameterStore> {
-    if (this.store !== undefined && task.generation === this.generation) return this.store;
+  async of(servers: ServersOfTask): Promise<ParameterStore | OwnStore> {
+    if (this.store !== undefined && servers.generation === this.generation) return this.store;
     await this.close();
-    this.store = await this.options.openStore(task);
-    this.generation = task.generation;
+    this.store = await this.options.openStore(servers, this.job);
+    this.generation = servers.generation;
     return this.store;
+  }
+
+  /** Lets go of servers that may be away. A model of one's own is not away, and there is no other. */
+  async afterFailure(): Promise<void> {
+    if (this.store !== undefined && !("saveLast" in this.store)) await this.close();
   }
 
   async close(): Promise<void> {
@@ -139,5 +178,3 @@ function progressReporter({ master, workerId, onProgress }: WorkerOptions) {
     });
   };
 }
-
-export type { Job };

@@ -20,6 +20,8 @@ export interface CheckedBatch {
 /** Loss of a batch, and gradients by it. */
 export interface BatchGradients {
   readonly loss: number;
+  /** How many records they are the mean of. */
+  readonly records: number;
   readonly dense: Map<string, TensorMessage>;
   readonly rows: Map<string, SlicesMessage>;
 }
@@ -154,6 +156,7 @@ export class TrainableModel {
         };
         result = {
           loss,
+          records: batch.count,
           dense: new Map(weights.map(([name, weight]) => [name, gradient(weight)])),
           rows: new Map(tables.map(({ table, ids }, i) => [table, { ids, tensor: gradient(rows[i] as TfVariable) }])),
         };

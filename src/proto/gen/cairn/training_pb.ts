@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file cairn/training.proto.
  */
 export const file_cairn_training: GenFile = /*@__PURE__*/
-  fileDesc("ChRjYWlybi90cmFpbmluZy5wcm90bxIOY2Fpcm4udHJhaW5pbmciIAoLSm9pblJlcXVlc3QSEQoJd29ya2VyX2lkGAEgASgFIu0BCg5Kb2JEZXNjcmlwdGlvbhIQCghzdHJhdGVneRgBIAEoCRIMCgRzZWVkGAIgASgFEhYKDm1pbmliYXRjaF9zaXplGAMgASgFEg8KB3NodWZmbGUYBCABKAgSEAoIaXNfZXhhY3QYBSABKAgSEAoIbWF4X3N0ZXAYBiABKAUSFgoOY2hlY2twb2ludF9kaXIYByABKAkSGAoQY2hlY2twb2ludF9zdGVwcxgIIAEoBRIbChNrZWVwX2NoZWNrcG9pbnRfbWF4GAkgASgFEh8KF2NoZWNrcG9pbnRfZGlyX2Zvcl9pbml0GAogASgJIlkKDlByb2dyZXNzUmVwb3J0EhEKCXdvcmtlcl9pZBgBIAEoBRIVCg1tb2RlbF92ZXJzaW9uGAIgASgFEgwKBGxvc3MYAyABKAISDwoHYmF0Y2hlcxgEIAEoBSIkCg5Qcm9ncmVzc0Fuc3dlchISCgppc19zdG9wcGVkGAEgASgIImMKDlNlcnZlcnNSZXF1ZXN0EhEKCWFkZHJlc3NlcxgBIAMoCRISCgpnZW5lcmF0aW9uGAIgASgFEhUKDW1vZGVsX3ZlcnNpb24YAyABKAUSEwoLaXNfcmVzdG9yZWQYBCABKAgiDwoNU3RhdHVzUmVxdWVzdCLtAgoJSm9iU3RhdHVzEg0KBXBoYXNlGAEgASgJEhUKDW1vZGVsX3ZlcnNpb24YAiABKAUSDAoEbG9zcxgDIAEoAhINCgVlcG9jaBgEIAEoBRISCgp0YXNrc19kb25lGAUgASgFEhIKCnRhc2tfY291bnQYBiABKAUSGQoRZXZhbHVhdGVkX3ZlcnNpb24YByABKAUSNwoHbWV0cmljcxgIIAMoCzImLmNhaXJuLnRyYWluaW5nLkpvYlN0YXR1cy5NZXRyaWNzRW50cnkSDgoGcmVhc29uGAkgASgJEhYKDm5lZWRzX3JvbGxiYWNrGAogASgIEhIKCmdlbmVyYXRpb24YCyABKAUSGAoQY29tcGxldGVfdmVyc2lvbhgMIAEoBRINCgVub3RlcxgNIAMoCRIMCgRjb2RlGA4gASgJGi4KDE1ldHJpY3NFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAE6AjgBIicKDlRyYWluZWRSZXF1ZXN0EhUKDW1vZGVsX3ZlcnNpb24YASABKAUiawoNUmVkdWNlUmVxdWVzdBIfCglncmFkaWVudHMYASABKAsyDC5wcm90by5Nb2RlbBIPCgdyZWNvcmRzGAIgASgCEhEKCXdvcmtlcl9pZBgDIAEoBRIVCg1yZW5kZXp2b3VzX2lkGAQgASgFIlYKDFJlZHVjZUFuc3dlchIfCglncmFkaWVudHMYASABKAsyDC5wcm90by5Nb2RlbBIPCgdyZWNvcmRzGAIgASgCEhQKDGlzX3JlZ3JvdXBlZBgDIAEoCDLPAwoOVHJhaW5pbmdNYXN0ZXISQwoEam9pbhIbLmNhaXJuLnRyYWluaW5nLkpvaW5SZXF1ZXN0Gh4uY2Fpcm4udHJhaW5pbmcuSm9iRGVzY3JpcHRpb24SUQoPcmVwb3J0X3Byb2dyZXNzEh4uY2Fpcm4udHJhaW5pbmcuUHJvZ3Jlc3NSZXBvcnQaHi5jYWlybi50cmFpbmluZy5Qcm9ncmVzc0Fuc3dlchJFCgtzZXRfc2VydmVycxIeLmNhaXJuLnRyYWluaW5nLlNlcnZlcnNSZXF1ZXN0GhYuZ29vZ2xlLnByb3RvYnVmLkVtcHR5EkYKCmdldF9zdGF0dXMSHS5jYWlybi50cmFpbmluZy5TdGF0dXNSZXF1ZXN0GhkuY2Fpcm4udHJhaW5pbmcuSm9iU3RhdHVzEkUKC3NldF90cmFpbmVkEh4uY2Fpcm4udHJhaW5pbmcuVHJhaW5lZFJlcXVlc3QaFi5nb29nbGUucHJvdG9idWYuRW1wdHkSTwoQcmVkdWNlX2dyYWRpZW50cxIdLmNhaXJuLnRyYWluaW5nLlJlZHVjZVJlcXVlc3QaHC5jYWlybi50cmFpbmluZy5SZWR1Y2VBbnN3ZXJiBnByb3RvMw", [file_elasticdl_elasticdl, file_google_protobuf_empty]);
+  fileDesc("ChRjYWlybi90cmFpbmluZy5wcm90bxIOY2Fpcm4udHJhaW5pbmciIAoLSm9pblJlcXVlc3QSEQoJd29ya2VyX2lkGAEgASgFIowCCg5Kb2JEZXNjcmlwdGlvbhIQCghzdHJhdGVneRgBIAEoCRIMCgRzZWVkGAIgASgFEhYKDm1pbmliYXRjaF9zaXplGAMgASgFEg8KB3NodWZmbGUYBCABKAgSEAoIaXNfZXhhY3QYBSABKAgSEAoIbWF4X3N0ZXAYBiABKAUSFgoOY2hlY2twb2ludF9kaXIYByABKAkSGAoQY2hlY2twb2ludF9zdGVwcxgIIAEoBRIbChNrZWVwX2NoZWNrcG9pbnRfbWF4GAkgASgFEg4KBmxheW91dBgKIAEoCRIWCg5vcHRpbWl6ZXJfdHlwZRgLIAEoCRIWCg5vcHRpbWl6ZXJfYXJncxgMIAEoCSJZCg5Qcm9ncmVzc1JlcG9ydBIRCgl3b3JrZXJfaWQYASABKAUSFQoNbW9kZWxfdmVyc2lvbhgCIAEoBRIMCgRsb3NzGAMgASgCEg8KB2JhdGNoZXMYBCABKAUiJAoOUHJvZ3Jlc3NBbnN3ZXISEgoKaXNfc3RvcHBlZBgBIAEoCCJ3Cg5TZXJ2ZXJzUmVxdWVzdBIRCglhZGRyZXNzZXMYASADKAkSEgoKZ2VuZXJhdGlvbhgCIAEoBRIVCg1tb2RlbF92ZXJzaW9uGAMgASgFEhMKC2lzX3Jlc3RvcmVkGAQgASgIEhIKCnN0YXJ0X3BhdGgYBSABKAkiKAoTUmVtb3ZlV29ya2VyUmVxdWVzdBIRCgl3b3JrZXJfaWQYASABKAUiDwoNU3RhdHVzUmVxdWVzdCLtAgoJSm9iU3RhdHVzEg0KBXBoYXNlGAEgASgJEhUKDW1vZGVsX3ZlcnNpb24YAiABKAUSDAoEbG9zcxgDIAEoAhINCgVlcG9jaBgEIAEoBRISCgp0YXNrc19kb25lGAUgASgFEhIKCnRhc2tfY291bnQYBiABKAUSGQoRZXZhbHVhdGVkX3ZlcnNpb24YByABKAUSNwoHbWV0cmljcxgIIAMoCzImLmNhaXJuLnRyYWluaW5nLkpvYlN0YXR1cy5NZXRyaWNzRW50cnkSDgoGcmVhc29uGAkgASgJEhYKDm5lZWRzX3JvbGxiYWNrGAogASgIEhIKCmdlbmVyYXRpb24YCyABKAUSGAoQY29tcGxldGVfdmVyc2lvbhgMIAEoBRINCgVub3RlcxgNIAMoCRIMCgRjb2RlGA4gASgJGi4KDE1ldHJpY3NFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAE6AjgBIicKDlRyYWluZWRSZXF1ZXN0EhUKDW1vZGVsX3ZlcnNpb24YASABKAUiOAoMUmVkdWNlU2VuZGVyEhEKCXdvcmtlcl9pZBgDIAEoBRIVCg1yZW5kZXp2b3VzX2lkGAQgASgFImsKDVJlZHVjZVJlcXVlc3QSHwoJZ3JhZGllbnRzGAEgASgLMgwucHJvdG8uTW9kZWwSDwoHcmVjb3JkcxgCIAEoAhIRCgl3b3JrZXJfaWQYAyABKAUSFQoNcmVuZGV6dm91c19pZBgEIAEoBSJACgxSZWR1Y2VBbnN3ZXISHwoJZ3JhZGllbnRzGAEgASgLMgwucHJvdG8uTW9kZWwSDwoHcmVjb3JkcxgCIAEoAjKdBAoOVHJhaW5pbmdNYXN0ZXISQwoEam9pbhIbLmNhaXJuLnRyYWluaW5nLkpvaW5SZXF1ZXN0Gh4uY2Fpcm4udHJhaW5pbmcuSm9iRGVzY3JpcHRpb24SUQoPcmVwb3J0X3Byb2dyZXNzEh4uY2Fpcm4udHJhaW5pbmcuUHJvZ3Jlc3NSZXBvcnQaHi5jYWlybi50cmFpbmluZy5Qcm9ncmVzc0Fuc3dlchJFCgtzZXRfc2VydmVycxIeLmNhaXJuLnRyYWluaW5nLlNlcnZlcnNSZXF1ZXN0GhYuZ29vZ2xlLnByb3RvYnVmLkVtcHR5EkYKCmdldF9zdGF0dXMSHS5jYWlybi50cmFpbmluZy5TdGF0dXNSZXF1ZXN0GhkuY2Fpcm4udHJhaW5pbmcuSm9iU3RhdHVzEkUKC3NldF90cmFpbmVkEh4uY2Fpcm4udHJhaW5pbmcuVHJhaW5lZFJlcXVlc3QaFi5nb29nbGUucHJvdG9idWYuRW1wdHkSTAoNcmVtb3ZlX3dvcmtlchIjLmNhaXJuLnRyYWluaW5nLlJlbW92ZVdvcmtlclJlcXVlc3QaFi5nb29nbGUucHJvdG9idWYuRW1wdHkSTwoQcmVkdWNlX2dyYWRpZW50cxIdLmNhaXJuLnRyYWluaW5nLlJlZHVjZVJlcXVlc3QaHC5jYWlybi50cmFpbmluZy5SZWR1Y2VBbnN3ZXJiBnByb3RvMw", [file_elasticdl_elasticdl, file_google_protobuf_empty]);
 
 /**
  * @generated from message cairn.training.JoinRequest
@@ -95,9 +95,21 @@ export type JobDescription = Message<"cairn.training.JobDescription"> & {
   keepCheckpointMax: number;
 
   /**
-   * @generated from field: string checkpoint_dir_for_init = 10;
+   * @generated from field: string layout = 10;
    */
-  checkpointDirForInit: string;
+  layout: string;
+
+  /**
+   * Type and settings of the optimizer of such a worker.
+   *
+   * @generated from field: string optimizer_type = 11;
+   */
+  optimizerType: string;
+
+  /**
+   * @generated from field: string optimizer_args = 12;
+   */
+  optimizerArgs: string;
 };
 
 /**
@@ -191,6 +203,13 @@ export type ServersRequest = Message<"cairn.training.ServersRequest"> & {
    * @generated from field: bool is_restored = 4;
    */
   isRestored: boolean;
+
+  /**
+   * The version directory that workers who keep the model themselves begin with.
+   *
+   * @generated from field: string start_path = 5;
+   */
+  startPath: string;
 };
 
 /**
@@ -199,6 +218,23 @@ export type ServersRequest = Message<"cairn.training.ServersRequest"> & {
  */
 export const ServersRequestSchema: GenMessage<ServersRequest> = /*@__PURE__*/
   messageDesc(file_cairn_training, 4);
+
+/**
+ * @generated from message cairn.training.RemoveWorkerRequest
+ */
+export type RemoveWorkerRequest = Message<"cairn.training.RemoveWorkerRequest"> & {
+  /**
+   * @generated from field: int32 worker_id = 1;
+   */
+  workerId: number;
+};
+
+/**
+ * Describes the message cairn.training.RemoveWorkerRequest.
+ * Use `create(RemoveWorkerRequestSchema)` to create a new message.
+ */
+export const RemoveWorkerRequestSchema: GenMessage<RemoveWorkerRequest> = /*@__PURE__*/
+  messageDesc(file_cairn_training, 5);
 
 /**
  * @generated from message cairn.training.StatusRequest
@@ -211,7 +247,7 @@ export type StatusRequest = Message<"cairn.training.StatusRequest"> & {
  * Use `create(StatusRequestSchema)` to create a new message.
  */
 export const StatusRequestSchema: GenMessage<StatusRequest> = /*@__PURE__*/
-  messageDesc(file_cairn_training, 5);
+  messageDesc(file_cairn_training, 6);
 
 /**
  * @generated from message cairn.training.JobStatus
@@ -307,7 +343,7 @@ export type JobStatus = Message<"cairn.training.JobStatus"> & {
  * Use `create(JobStatusSchema)` to create a new message.
  */
 export const JobStatusSchema: GenMessage<JobStatus> = /*@__PURE__*/
-  messageDesc(file_cairn_training, 6);
+  messageDesc(file_cairn_training, 7);
 
 /**
  * The servers have saved the last version and are gone.
@@ -326,7 +362,31 @@ export type TrainedRequest = Message<"cairn.training.TrainedRequest"> & {
  * Use `create(TrainedRequestSchema)` to create a new message.
  */
 export const TrainedRequestSchema: GenMessage<TrainedRequest> = /*@__PURE__*/
-  messageDesc(file_cairn_training, 7);
+  messageDesc(file_cairn_training, 8);
+
+/**
+ * The fields of ReduceRequest that proto.PushGradientsRequest has not.
+ *
+ * @generated from message cairn.training.ReduceSender
+ */
+export type ReduceSender = Message<"cairn.training.ReduceSender"> & {
+  /**
+   * @generated from field: int32 worker_id = 3;
+   */
+  workerId: number;
+
+  /**
+   * @generated from field: int32 rendezvous_id = 4;
+   */
+  rendezvousId: number;
+};
+
+/**
+ * Describes the message cairn.training.ReduceSender.
+ * Use `create(ReduceSenderSchema)` to create a new message.
+ */
+export const ReduceSenderSchema: GenMessage<ReduceSender> = /*@__PURE__*/
+  messageDesc(file_cairn_training, 9);
 
 /**
  * A worker's gradients of one batch. The first two fields are those of proto.PushGradientsRequest.
@@ -364,7 +424,7 @@ export type ReduceRequest = Message<"cairn.training.ReduceRequest"> & {
  * Use `create(ReduceRequestSchema)` to create a new message.
  */
 export const ReduceRequestSchema: GenMessage<ReduceRequest> = /*@__PURE__*/
-  messageDesc(file_cairn_training, 8);
+  messageDesc(file_cairn_training, 10);
 
 /**
  * Where reduce_gradients leaves the mean over all records, the same for all workers.
@@ -378,16 +438,11 @@ export type ReduceAnswer = Message<"cairn.training.ReduceAnswer"> & {
   gradients?: Model | undefined;
 
   /**
+   * -1 when the workers have changed: ask for the rank anew, and send the gradients again.
+   *
    * @generated from field: float records = 2;
    */
   records: number;
-
-  /**
-   * The workers have changed: ask for the rank anew, and send the gradients again.
-   *
-   * @generated from field: bool is_regrouped = 3;
-   */
-  isRegrouped: boolean;
 };
 
 /**
@@ -395,7 +450,7 @@ export type ReduceAnswer = Message<"cairn.training.ReduceAnswer"> & {
  * Use `create(ReduceAnswerSchema)` to create a new message.
  */
 export const ReduceAnswerSchema: GenMessage<ReduceAnswer> = /*@__PURE__*/
-  messageDesc(file_cairn_training, 9);
+  messageDesc(file_cairn_training, 11);
 
 /**
  * @generated from service cairn.training.TrainingMaster
@@ -439,6 +494,14 @@ export const TrainingMaster: GenService<{
   set_trained: {
     methodKind: "unary";
     input: typeof TrainedRequestSchema;
+    output: typeof EmptySchema;
+  },
+  /**
+   * @generated from rpc cairn.training.TrainingMaster.remove_worker
+   */
+  remove_worker: {
+    methodKind: "unary";
+    input: typeof RemoveWorkerRequestSchema;
     output: typeof EmptySchema;
   },
   /**
