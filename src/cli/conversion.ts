@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { UsageError } from "../errors.js";
-import type { Conversion } from "../ops/convert.js";
+import type { Conversion, SkippedTensor } from "../ops/convert.js";
 import type { DType } from "../tensor/dtype.js";
 import { sizeArgument } from "./sizes.js";
 import type { CommonOptions, Terminal } from "./terminal.js";
@@ -57,12 +57,14 @@ export async function convertPath(
   terminal: Terminal,
 ): Promise<void> {
   refuseStandardOutput(out);
+  const { NAMED_TENSORS } = await import("../ops/choose-tensors.js");
   const { planConversion } = await import("../ops/convert.js");
   const { parseRename } = await import("../ops/rename.js");
   const { filesFor } = await import("./files.js");
   const { loadPolicy } = await import("./policies.js");
   const { filter, dropSlots, constants, template, skipUnsupported, skipDamaged, to } = options;
   const { signal } = terminal;
+  const refused: SkippedTensor[] = [];
   const checking = skipDamaged ? terminal.progress("checked") : undefined;
   const conversion = await planConversion(
     { files: filesFor(src), path: src },
@@ -82,9 +84,15 @@ export async function convertPath(
         ? { maxShardSize: options.maxShardSize }
         : { callback: await loadPolicy(options.policy, options.maxShardSize) }),
       onChecked: checking?.add,
-      onRefused: ({ key, reason }) => terminal.note(`cannot hold ${key}: ${reason}`),
+      onRefused: (tensor) => void refused.push(tensor),
     },
-  );
+  ).catch((error: unknown) => {
+    // The error names a few; a longer list comes before it.
+    if (refused.length > NAMED_TENSORS) {
+      for (const { key, reason } of refused) terminal.note(`cannot hold ${key}: ${reason}`);
+    }
+    throw error;
+  });
   try {
     checkTraining(conversion.to, options);
     for (const note of conversion.notes) terminal.note(note);

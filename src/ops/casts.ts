@@ -1,4 +1,5 @@
 import { UsageError } from "../errors.js";
+import { formatCount } from "../formats/text.js";
 import { type CastLoss, canCast, castTensor, isLossy } from "../tensor/cast.js";
 import type { DType } from "../tensor/dtype.js";
 import type { LazyTensor } from "../tensor/lazy-tensor.js";
@@ -43,13 +44,13 @@ export class Casts {
 
   /** What can be told before anything is read. */
   warnings(): string[] {
-    return Array.from(this.lossy, ([name, count]) => `${name} rounds the numbers of ${count} tensors`);
+    return Array.from(this.lossy, ([name, count]) => `${name} rounds the numbers of ${formatCount(count, "tensor")}`);
   }
 
   /** What only the reading could tell. */
   losses(): string[] {
     return Array.from(this.counts).flatMap(([key, { overflowCount }]) =>
-      overflowCount === 0 ? [] : [`${overflowCount} numbers of "${key}" were too large and became infinite`],
+      overflowCount === 0 ? [] : [`${formatCount(overflowCount, "number")} of "${key}" too large: infinite now`],
     );
   }
 }

@@ -194,7 +194,7 @@ class Choice {
 }
 
 /** How many tensors are named in an error. */
-const NAMED_TENSORS = 5;
+export const NAMED_TENSORS = 5;
 
 /** The error for tensors that a format cannot hold. */
 export function cannotHold(format: Format, refused: readonly SkippedTensor[]): PlanError {

@@ -120,7 +120,7 @@ describe("converting", () => {
     const files = storeOf(model);
     const { warnings, losses } = await convert(files, "out.toy", { dtypes: [{ from: "float32", to: "float16" }] });
     expect(warnings).toEqual(["float32 → float16 rounds the numbers of 4 tensors"]);
-    expect(losses).toEqual(['1 numbers of "encoder/bias" were too large and became infinite']);
+    expect(losses).toEqual(['1 number of "encoder/bias" too large: infinite now']);
     const { tensors } = await openTensors(files, "out.toy", formats);
     expect((await tensors.info("encoder/bias")).dtype).toBe("float16");
     const data = await tensors.data("encoder/bias");
