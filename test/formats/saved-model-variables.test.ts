@@ -105,6 +105,22 @@ describe("the tensors of a SavedModel", () => {
   });
 });
 
+describe("verify of a SavedModel", () => {
+  it("checks its variables too", async () => {
+    expect((await verify(local, SM)).good.some(({ what }) => what.includes("layers/0/w"))).toBe(true);
+    const files = await inMemory(SM);
+    const path = "m/variables/variables.data-00000-of-00001";
+    const bytes = (await bytesOf(files, path)).slice();
+    bytes[5] = (bytes[5] as number) ^ 1;
+    const sink = await files.create(path, { overwrite: true });
+    await sink.write(bytes);
+    await sink.close();
+    expect((await verify(files, "m")).findings).toMatchObject([{ code: "tensor-checksum", file: path }]);
+    await files.remove("m/variables/variables.index");
+    expect((await verify(files, "m")).findings).toMatchObject([{ code: "not-found" }]);
+  });
+});
+
 describe("converting to a SavedModel", () => {
   it.each(MODELS)("gives back the variables of %s by way of safetensors", async (name) => {
     const directory = fixturePath(name);

@@ -210,6 +210,7 @@ describe("cairnSaveHandler", () => {
     model.setUserDefinedMetadata({ author: "ada" });
     const files = new MemoryStore();
     const result = await model.save(cairnSaveHandler({ files, path: "out/model.json" }, { maxShardSize: 30 }));
+    await model.save(cairnSaveHandler({ files, path: "model.json" }));
     expect(result.modelArtifactsInfo.weightDataBytes).toBe(4 * (12 + 3 + 6 + 2));
     const loaded = await layers.loadLayersModel(tf.io.fromMemory(fromFiles(files, "out")) as tf.io.IOHandler);
     expect(predict(loaded, [5, 4])).toEqual(predict(model, [5, 4]));

@@ -11,11 +11,14 @@ import { ChunkedFile } from "../../splitter/chunked-file.js";
 import { inferRootSchema } from "../../splitter/infer-root.js";
 import { mergeLazily } from "../../splitter/merge-tree.js";
 import { isPartName, openRelatedTo } from "../../splitter/related-file.js";
+import { findShards, indexPath } from "../checkpoint/bundle-paths.js";
+import { verifyCheckpoint } from "../checkpoint/verify.js";
 import { finding, findingOf } from "../finding.js";
 import type { Detection, VerifyEvent, VerifyOptions } from "../format.js";
 import { type DescribeRecords, verifyRiegeli } from "../riegeli-check.js";
 import { chunkPaths } from "./chunk-outline.js";
 import { findModel, ModelFile, type ModelPaths } from "./model-file.js";
+import { variablesPrefix } from "./variables.js";
 
 /** Checks a model to the last byte, and goes on after each finding. */
 export async function* verifyModel(detection: Detection, options: VerifyOptions = {}): AsyncGenerator<VerifyEvent> {
@@ -32,6 +35,19 @@ export async function* verifyModel(detection: Detection, options: VerifyOptions 
   }
   if (paths.protoPath.endsWith(".cpb")) yield* verifyChunked(files, paths, options);
   else yield* verifyPlain(files, path, paths);
+  if (paths.directory !== undefined) yield* verifyVariables(files, paths.directory, options);
+}
+
+/** Checks the checkpoint that holds the variables of a SavedModel directory. */
+async function* verifyVariables(
+  files: FileStore,
+  directory: string,
+  options: VerifyOptions,
+): AsyncGenerator<VerifyEvent> {
+  const path = variablesPrefix(directory);
+  const hasIndex = (await files.stat(indexPath(path)))?.kind === "file";
+  if (!hasIndex && (await findShards(files, path)).length === 0) return;
+  yield* verifyCheckpoint({ format: "checkpoint", files, path, description: "", notes: [] }, options);
 }
 
 async function* verifyPlain(files: FileStore, path: string, paths: ModelPaths): AsyncGenerator<VerifyEvent> {

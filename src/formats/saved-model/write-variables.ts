@@ -97,7 +97,7 @@ export async function writeVariables(
   plan: ShardPlan,
   options: WriteOptions,
 ): Promise<void> {
-  const { template, overwrite = false, onBytes, signal } = options;
+  const { template, overwrite = false, onBytes, signal, beforeCommit } = options;
   if (template === undefined) throw new UsageError("usage", "a SavedModel is written with a template", { file: path });
   const directory = await templateDirectory(template);
   await checkModelDirectory(files, path, overwrite);
@@ -115,7 +115,11 @@ export async function writeVariables(
       await copy(false);
       if (reader !== undefined) {
         const whole = await withStructure(plan, reader);
-        await writeCheckpoint(files, variablesPrefix(temporary), whole, { onBytes, signal });
+        const verifyAll = async () => {
+          await reader.verify();
+          await beforeCommit?.();
+        };
+        await writeCheckpoint(files, variablesPrefix(temporary), whole, { onBytes, signal, beforeCommit: verifyAll });
       }
       await writeFingerprint({ files, path: temporary }, template.files, directory);
       // The proto makes it a model, so it comes last.

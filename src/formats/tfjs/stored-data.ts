@@ -1,3 +1,4 @@
+import { totalLength } from "../../bytes/byte-sink.js";
 import { BaseSource, type ByteSource, type ReadOptions } from "../../bytes/byte-source.js";
 import { CorruptionError, PlanError } from "../../errors.js";
 import { elementBytes } from "../../tensor/dtype.js";
@@ -35,12 +36,30 @@ class PlannedData extends BaseSource {
     this.size = size;
   }
 
+  override async readPieces(
+    offset: number,
+    length: number,
+    scratch: Uint8Array,
+    options?: ReadOptions,
+  ): Promise<readonly Uint8Array[]> {
+    const pieces = await (await this.opened()).readPieces(offset, length, scratch, options);
+    this.readTo(offset + totalLength(pieces));
+    return pieces;
+  }
+
   protected async fill(offset: number, target: Uint8Array, options?: ReadOptions): Promise<void> {
+    target.set(await (await this.opened()).read(offset, target.length, options));
+    this.readTo(offset + target.length);
+  }
+
+  private opened(): Promise<ByteSource> {
     this.source ??= this.open();
-    const source = await this.source;
-    target.set(await source.read(offset, target.length, options));
-    // Nothing is read twice, so what the source holds need not be kept.
-    if (offset + target.length === this.size) this.source = undefined;
+    return this.source;
+  }
+
+  /** Nothing is read twice, so what the source holds need not be kept when its end was reached. */
+  private readTo(end: number): void {
+    if (end === this.size) this.source = undefined;
   }
 
   private async open(): Promise<ByteSource> {

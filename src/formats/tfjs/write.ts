@@ -79,6 +79,7 @@ async function writeModel(files: FileStore, directory: string, plan: ShardPlan, 
       });
       groups.push({ paths, weights: slices.map((slice) => entryOf(slice, specs)) });
     }
+    await options.beforeCommit?.();
     const json = JSON.stringify({ ...headOf(options), weightsManifest: groups });
     const sink = await files.create(joinPath(directory, MODEL_JSON), { overwrite: options.overwrite });
     await closing(sink, () => sink.write(new TextEncoder().encode(json)));

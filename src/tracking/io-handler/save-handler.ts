@@ -24,8 +24,9 @@ export interface CairnSaveHandler {
   save(artifacts: TfModelArtifacts): Promise<TfSaveResult>;
 }
 
-/** What the model is called while it is in memory. */
-const MODEL = "model.json";
+/** Where the model is while it is in memory: a path that no one writes to. */
+const FOLDER = "(TF.js model in memory)";
+const MODEL = `${FOLDER}/model.json`;
 
 /**
  * Lets TF.js save a model in any format that cairn writes: that of the path's name, or of `to`. A TF.js model is written
@@ -79,7 +80,7 @@ function filesOf({ modelTopology, weightSpecs = [], weightData = [], ...fields }
   const encode = (value: unknown) => new TextEncoder().encode(JSON.stringify(value));
   const files = new MemoryStore([
     [MODEL, encode({ modelTopology, ...fields, weightsManifest })],
-    ...buffers.map((buffer, i) => [paths[i] as string, new Uint8Array(buffer)] as const),
+    ...buffers.map((buffer, i) => [`${FOLDER}/${paths[i]}`, new Uint8Array(buffer)] as const),
   ]);
   return {
     files,

@@ -198,6 +198,15 @@ describe("converting", () => {
     await expect(convert(files, "m", "x.safetensors", { template })).rejects.toMatchObject({ code: "usage" });
   });
 
+  it("writes nothing of a source that is damaged", async () => {
+    const files = await savedFiles(small());
+    await new Checkpoint({ net: small() }, { files }).write("ckpt");
+    const data = filesOf(files).get("ckpt.data-00000-of-00001") as Uint8Array;
+    data[9] = (data[9] as number) ^ 1;
+    await expect(convert(files, "ckpt", "out/model.json")).rejects.toMatchObject({ code: "tensor-checksum" });
+    expect(await files.stat("out")).toBeUndefined();
+  });
+
   it("keeps the state of the optimizer where the template has it", async () => {
     const model = small();
     model.compile({ optimizer: "adam", loss: "meanSquaredError" });
