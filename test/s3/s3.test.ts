@@ -11,7 +11,7 @@ import { S3Files } from "../../src/platform/node/s3-files.js";
 import { testByteSource } from "../conformance/byte-source.js";
 import { testFileStore } from "../conformance/file-store.js";
 import { expectBytes } from "../support/bytes.js";
-import { readFixture } from "../support/fixtures.js";
+import { fixturePath, readFixture } from "../support/fixtures.js";
 import { randomBytes } from "../support/odd-sources.js";
 
 const ROOT = process.env.CAIRN_S3_ROOT ?? "";
@@ -144,5 +144,28 @@ describe("S3Files", () => {
     expect(cairn("merge", `${root}/out`, `${root}/back`, "-q").status).toBe(0);
     const back = await files.open(`${root}/back/saved_model.pb`);
     expectBytes(await back.read(0, back.size), readFixture("cpb/models/bigconst/saved_model.pb"));
+  });
+
+  it("is what a conversion reads and writes, in every format", () => {
+    const root = folder();
+    const bin = fileURLToPath(new URL("../../dist/bin/cairn.js", import.meta.url));
+    const cairn = (...args: string[]) => spawnSync(process.execPath, [bin, ...args, "-q"], { encoding: "utf8" });
+    const source = fixturePath("checkpoints/keras_model/ckpt-1");
+    let from = source;
+    for (const [out, ...options] of [
+      ["ckpt/k", "--to", "checkpoint"],
+      ["k.safetensors"],
+      ["shards", "--to", "safetensors", "--max-shard-size", "200"],
+      ["training", "--to", "elasticdl", "--num-ps", "2"],
+      ["back/k", "--to", "checkpoint"],
+    ] as const) {
+      const path = `${root}/${out}`;
+      expect(cairn("convert", from, path, ...options), out).toMatchObject({ status: 0, stderr: "" });
+      expect(cairn("diff", source, path), out).toMatchObject({ status: 0, stderr: "" });
+      from = path;
+    }
+    const again = cairn("convert", source, `${root}/back/k`, "--to", "checkpoint", "--json");
+    expect([again.status, JSON.parse(again.stdout).error.code]).toEqual([2, "exists"]);
+    expect(cairn("convert", from, `${from}/`, "--to", "checkpoint").status).toBe(2);
   });
 });
