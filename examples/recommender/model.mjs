@@ -2,10 +2,10 @@
 // tables on the parameter servers; a small dense layer corrects for the rest.
 import { makeRatings } from "./ratings.mjs";
 
-const USERS = 200;
-const ITEMS = 100;
-const ratings = makeRatings({ users: USERS, items: ITEMS, count: 12_000, seed: 1 });
-const TRAINING = 10_000;
+const USERS = 100;
+const ITEMS = 60;
+const ratings = makeRatings({ users: USERS, items: ITEMS, count: 10_000, seed: 1 });
+const TRAINING = 9_000;
 
 /** The ratings from `start` to `end` as columns. */
 function read(start, end) {
@@ -19,8 +19,8 @@ function read(start, end) {
 export default {
   name: "recommender",
   embeddings: [
-    { table: "users", dim: 8, initializer: "uniform", input: "user" },
-    { table: "items", dim: 8, initializer: "uniform", input: "item" },
+    { table: "users", dim: 8, initializer: "uniform(-0.5, 0.5)", input: "user" },
+    { table: "items", dim: 8, initializer: "uniform(-0.5, 0.5)", input: "item" },
   ],
   model(tf) {
     const user = tf.input({ shape: [8], name: "user" });
@@ -31,7 +31,7 @@ export default {
     return tf.model({ inputs: [user, item], outputs: rating });
   },
   loss: ({ tf, labels, output }) => tf.losses.meanSquaredError(tf.reshape(labels, output.shape), output),
-  optimizer: { type: "Adagrad", args: { learning_rate: 0.1 } },
+  optimizer: { type: "Adam", args: { learning_rate: 0.03 } },
   data: {
     training: { size: TRAINING, read },
     evaluation: { size: ratings.length - TRAINING, read: (start, end) => read(TRAINING + start, TRAINING + end) },
