@@ -38,7 +38,7 @@ export abstract class ShardingCallback {
 /** Puts a tensor, or a slice of one, into a shard behind what is there. */
 export function addSlice(shard: TensorSliceDict, key: string, sliceSpec: string, tensor: LazyTensor): void {
   const slices = shard.get(key);
-  if (slices === undefined) shard.set(key, new Map([[sliceSpec, tensor]]));
+  if (slices === undefined) shard.set(key, new Map<string, LazyTensor>().set(sliceSpec, tensor));
   else slices.set(sliceSpec, tensor);
 }
 

@@ -25,23 +25,31 @@ export class TableBuilder {
   }
 
   /**
-   * Adds an entry; the key has one character a byte.
+   * Adds an entry; the key has one character a byte. The value is copied. Gives a promise where something has to be written
+   * first, which is before the next entry is added.
    * @throws UsageError (`duplicate-key`, `usage`) for a key that does not come behind the one before
    */
-  async add(key: string, value: Uint8Array): Promise<void> {
+  add(key: string, value: Uint8Array): Promise<void> | undefined {
     if (this.lastKey !== undefined && key <= this.lastKey) {
       if (key === this.lastKey) throw new UsageError("duplicate-key", `the key ${JSON.stringify(key)} stands twice`);
       throw new UsageError("usage", "keys are added in order", { expected: `behind ${this.lastKey}`, actual: key });
     }
     // A large entry gets a block of its own.
-    if (key.length + value.length >= 2 * BLOCK_BYTES) await this.flush();
+    if (key.length + value.length >= 2 * BLOCK_BYTES && !this.data.isEmpty) {
+      const copy = value.slice();
+      return this.flush().then(() => this.append(key, copy));
+    }
+    return this.append(key, value);
+  }
+
+  private append(key: string, value: Uint8Array): Promise<void> | undefined {
     if (this.pending !== undefined) {
       this.index.add(shortestSeparator(this.lastKey ?? "", key), encodeHandle(this.pending));
       this.pending = undefined;
     }
     this.data.add(key, value);
     this.lastKey = key;
-    if (this.data.estimatedSize >= BLOCK_BYTES) await this.flush();
+    return this.data.estimatedSize >= BLOCK_BYTES ? this.flush() : undefined;
   }
 
   /** Writes what is left, the index and the footer. */

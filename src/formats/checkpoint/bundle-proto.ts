@@ -194,7 +194,7 @@ export class EntryWriter {
   private bytes = new Uint8Array(256);
   private length = 0;
 
-  /** A BundleEntryProto, as protobuf's own writer makes it: fields in order, zeros left out. */
+  /** A BundleEntryProto, as protobuf's own writer makes it: fields in order, zeros left out. Good until the next one. */
   encode(entry: BundleEntry): Uint8Array {
     const { dtype, shape, shardId, offset, size, crc32c, slices } = entry;
     this.field(1, dtype);
@@ -239,9 +239,9 @@ export class EntryWriter {
     writeVarint(this.bytes, start - 1, size);
   }
 
-  /** What was written, in memory of its own; the writer is empty then. */
+  /** What was written, a view that is good until something else is; the writer is empty then. */
   take(): Uint8Array {
-    const taken = this.bytes.slice(0, this.length);
+    const taken = this.bytes.subarray(0, this.length);
     this.length = 0;
     return taken;
   }

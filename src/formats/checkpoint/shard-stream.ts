@@ -39,6 +39,17 @@ export class ShardStream {
     this.options = options;
   }
 
+  /**
+   * Appends bytes as {@link ShardStream.writeBytes} does, and gives their checksum, when they only have to be put beside
+   * others that are waiting; else it does nothing and gives undefined.
+   */
+  gather(bytes: Uint8Array): number | undefined {
+    const isFull = this.pendingBytes + bytes.length >= BATCH_BYTES || this.pending.length + 1 >= BATCH_PIECES;
+    if (isFull) return undefined;
+    if (bytes.length > 0) this.append(bytes);
+    return crc32c(bytes);
+  }
+
   /** Appends bytes, which must not change before {@link ShardStream.flush}, and gives the checksum behind them. */
   async writeBytes(bytes: Uint8Array, crc: number): Promise<number> {
     await prepareCrc32c(bytes.length);
@@ -99,10 +110,14 @@ export class ShardStream {
 
   private async push(bytes: Uint8Array): Promise<void> {
     if (bytes.length === 0) return;
+    this.append(bytes);
+    if (this.pendingBytes >= BATCH_BYTES || this.pending.length >= BATCH_PIECES) await this.send();
+  }
+
+  private append(bytes: Uint8Array): void {
     this.pending.push(bytes);
     this.pendingBytes += bytes.length;
     this.position += bytes.length;
-    if (this.pendingBytes >= BATCH_BYTES || this.pending.length >= BATCH_PIECES) await this.send();
   }
 
   private async send(): Promise<void> {

@@ -54,7 +54,8 @@ export async function writeIndex(
   const writer = new EntryWriter();
   await table.add(HEADER_KEY, encodeHeader(header.shardCount, header.isBigEndian));
   for (const rawKey of [...entries.keys()].sort(compareRaw)) {
-    await table.add(rawKey, writer.encode(entries.get(rawKey) as BundleEntry));
+    const writing = table.add(rawKey, writer.encode(entries.get(rawKey) as BundleEntry));
+    if (writing !== undefined) await writing;
   }
   await table.finish();
 }

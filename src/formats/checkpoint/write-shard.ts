@@ -1,6 +1,7 @@
 import type { ByteSink } from "../../bytes/byte-sink.js";
 import type { ByteSource } from "../../bytes/byte-source.js";
-import { maskCrc, unmaskCrc } from "../../codecs/crc32c.js";
+import { MemorySource } from "../../bytes/memory-source.js";
+import { maskCrc, prepareCrc32c, unmaskCrc } from "../../codecs/crc32c.js";
 import { PlanError, UnsupportedError } from "../../errors.js";
 import type { PlannedShard, PlannedSlice } from "../../sharding/shard-plan.js";
 import { elementBytes, findDTypeNumber, isPacked } from "../../tensor/dtype.js";
@@ -35,6 +36,7 @@ export async function writeShard(
 ): Promise<WrittenSlice[]> {
   const stream = new ShardStream(sink, options);
   const written: WrittenSlice[] = [];
+  await prepareCrc32c(shard.slices.reduce((sum, { tensor }) => sum + tensor.byteLength, 0));
   try {
     for (const slice of shard.slices) written.push(await writeSlice(stream, slice, shardId));
     await stream.flush();
@@ -50,15 +52,19 @@ async function writeSlice(stream: ShardStream, planned: PlannedSlice, shardId: n
   const rawKey = rawKeyOf(key);
   if (rawKey === HEADER_KEY) throw new PlanError("invalid-plan", "a tensor needs a key: the empty one is the header's");
   const dtype = dtypeNumber(planned);
-  const shape = regionShape(region);
+  const isWhole = region.every(({ start, end }, i) => start === 0 && end === fullShape[i]);
+  const shape = isWhole ? fullShape : regionShape(region);
   const offset = stream.position;
-  const crc32c = maskCrc(await writeData(stream, planned));
+  const data = await tensor.data();
+  // A small tensor of numbers in memory is the common case of a save: no other step of it waits for anything.
+  const isInMemory = elementBytes(tensor.dtype) > 0 && data instanceof MemorySource;
+  const sum = isInMemory ? stream.gather(data.bytes) : undefined;
+  const crc32c = maskCrc(sum ?? (await writeData(stream, planned, data)));
   const size = stream.position - offset;
   const entry = { dtype, shape, shardId, offset, size, crc32c, slices: [] };
   if (elementBytes(tensor.dtype) > 0 && size !== elementCount(shape) * elementBytes(tensor.dtype)) {
     throw wrongSize(planned, `${elementCount(shape) * elementBytes(tensor.dtype)} bytes`, `${size} bytes`);
   }
-  const isWhole = region.every(({ start, end }, i) => start === 0 && end === fullShape[i]);
   const extents = isWhole ? undefined : extentsOf(planned.sliceSpec);
   if (!isWhole && extents === undefined) throw wrongSize(planned, "a slice spec", JSON.stringify(planned.sliceSpec));
   return extents === undefined ? { rawKey, entry } : { rawKey, entry, slice: { extents, fullShape } };
@@ -79,9 +85,8 @@ function dtypeNumber({ key, tensor }: PlannedSlice): number {
 }
 
 /** Writes the data in the form of the file, and gives their checksum. */
-async function writeData(stream: ShardStream, planned: PlannedSlice): Promise<number> {
+async function writeData(stream: ShardStream, planned: PlannedSlice, data: ByteSource): Promise<number> {
   const { tensor, key } = planned;
-  const data = await tensor.data();
   if (tensor.dtype === "string") return writeStrings(stream, planned, data);
   if (tensor.dtype !== "variant") return stream.writeSource(data, 0);
   const bytes = await data.read(0, data.size);
