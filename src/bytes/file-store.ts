@@ -13,6 +13,8 @@ export interface FileInfo {
    * where a store cannot tell.
    */
   readonly identity?: string | undefined;
+  /** When it was changed last, in milliseconds since 1970. Absent where a store cannot tell. */
+  readonly modifiedMs?: number | undefined;
 }
 
 /** Options of {@link FileStore.create}. */

@@ -1,4 +1,6 @@
+import { recoverDirectory } from "../bytes/directory.js";
 import type { FileStore } from "../bytes/file-store.js";
+import { parentPath } from "../bytes/path.js";
 import { isCairnError, NotFoundError, UnsupportedError } from "../errors.js";
 import { checkpointFormat } from "./checkpoint/index.js";
 import { elasticdlFormat } from "./elasticdl/index.js";
@@ -41,6 +43,9 @@ export async function detectFormat(
     if (detection !== undefined) return { format, detection };
   }
   if ((await files.stat(path)) === undefined) {
+    // A crash may have come while another directory was about to take its place.
+    for (const one of [path, parentPath(path)]) await recoverDirectory(files, one);
+    if ((await files.stat(path)) !== undefined) return detectFormat(files, path, formats);
     // Opening it may tell more, such as that it may not be read.
     const source = await files.open(path).catch((error: unknown) => {
       if (!isCairnError(error, "not-found")) throw error;

@@ -64,6 +64,8 @@ export interface PruneOptions extends LookOptions {
 export interface PrunePlan {
   readonly remove: readonly { readonly version: number; readonly path: string; readonly reason: string }[];
   readonly keep: readonly { readonly version: number; readonly path: string }[];
+  /** Files that a crash left, of no version, which go too. */
+  readonly strays: readonly PassedOver[];
 }
 
 /** A directory that keeps several states of one training, whatever wrote it. */

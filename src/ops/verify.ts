@@ -1,4 +1,7 @@
 import type { FileStore } from "../bytes/file-store.js";
+import { type Leftover, leftoversIn } from "../bytes/leftovers.js";
+import { baseName, joinPath, parentPath } from "../bytes/path.js";
+import { finding } from "../formats/finding.js";
 import type { Finding, Format, VerifyEvent, VerifyOptions } from "../formats/format.js";
 import { detectFormat } from "../formats/registry.js";
 
@@ -33,10 +36,27 @@ export async function verify(files: FileStore, path: string, options: VerifyRepo
   const { format, detection } = await detectFormat(files, path, options.formats);
   const findings: Finding[] = [];
   const good: GoodPart[] = [];
-  for await (const event of format.verify(detection, options)) {
+  const take = (event: VerifyEvent) => {
     options.onEvent?.(event);
     if (event.kind === "finding") findings.push(event.finding);
     else good.push({ what: event.what, byteLength: event.byteLength });
+  };
+  for await (const event of format.verify(detection, options)) take(event);
+  for (const leftover of await leftoversOf(files, path)) {
+    if (findings.some(({ file }) => file === leftover.path)) continue;
+    const message = "left by a crash, or somebody is writing it now";
+    take(finding("warning", "orphan-file", message, { file: leftover.path }));
   }
   return { ok: findings.every(({ severity }) => severity !== "error"), format: detection.format, findings, good };
+}
+
+/** What a crash left of a path: beside it, in it, and in the directory beside a training. */
+async function leftoversOf(files: FileStore, path: string): Promise<Leftover[]> {
+  const name = baseName(path);
+  const beside = (await leftoversIn(files, parentPath(path))).filter(
+    (one) => one.name === name || one.name.startsWith(`${name}.`),
+  );
+  const side = joinPath(parentPath(path), `${name}.cairn`);
+  const within = await Promise.all([path, side, joinPath(side, "staging")].map((at) => leftoversIn(files, at)));
+  return [...beside, ...within.flat()];
 }

@@ -102,10 +102,10 @@ export class CheckpointManager {
     const step = checkpointInterval === undefined ? undefined : stepCounter?.();
     if (step !== undefined && this.isTooSoon(step, options.checkInterval ?? true)) return undefined;
     const prefix = joinPath(directory, checkpointName);
-    const written = await this.checkpoint.writeNumbered(
-      (counter) => `${prefix}-${options.checkpointNumber ?? counter}`,
-      options,
-    );
+    // One that the state file does not name was left by a program that ended before it could write that.
+    const next = `${prefix}-${options.checkpointNumber ?? this.checkpoint.saveCounter + 1}`;
+    const overwrite = next !== this.latest && !this.checkpoints.includes(next);
+    const written = await this.checkpoint.writeNumbered(() => next, { overwrite, ...options });
     this.lastStep = step;
     this.latest = written;
     this.retention = recordCheckpoint(this.retention, { path: written, time: this.now() });

@@ -95,8 +95,8 @@ async function prune(
 ): Promise<number> {
   const plan = await directory.planPrune(options);
   if (!dryRun) await directory.prune(plan);
-  terminal.json({ dryRun, removed: plan.remove, kept: plan.keep });
-  for (const { path, reason } of plan.remove)
+  terminal.json({ dryRun, removed: plan.remove, strays: plan.strays, kept: plan.keep });
+  for (const { path, reason } of [...plan.remove, ...plan.strays])
     terminal.print(`${dryRun ? "would remove" : "removed"} ${path} (${reason})`);
   terminal.note(`${plan.keep.length} stay`);
   return EXIT.good;

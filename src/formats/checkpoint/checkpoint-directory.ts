@@ -15,6 +15,7 @@ import type {
 import { listIfThere, shardPath } from "./bundle-paths.js";
 import { openCheckpoint } from "./checkpoint-reader.js";
 import { type KeptState, readKeptState, removeCheckpoint, writeKeptState } from "./kept-state.js";
+import { findStrays } from "./strays.js";
 
 /** A directory of checkpoints that one training wrote under one name, as TensorFlow's CheckpointManager keeps it. */
 export class CheckpointDirectory implements VersionedDirectory {
@@ -71,15 +72,18 @@ export class CheckpointDirectory implements VersionedDirectory {
         remove.push({ version, path, reason: reason ?? "not complete" });
       else stays.push({ version, path });
     }
-    return { remove, keep: stays };
+    const isDone = (prefix: string) =>
+      newest !== undefined && numberOf(prefix) < newest.version && !versions.some(({ path }) => path === prefix);
+    return { remove, keep: stays, strays: await findStrays(this.files, this.path, { force, isDone }) };
   }
 
   /** See {@link VersionedDirectory.prune}. The state file forgets what goes before it goes. */
-  async prune({ remove }: PrunePlan): Promise<void> {
+  async prune({ remove, strays }: PrunePlan): Promise<void> {
     const gone = new Set(remove.map(({ path }) => path));
     const state = await readKeptState(this.files, this.path);
     if (state !== undefined) await this.forget(state, gone);
     for (const path of gone) await removeCheckpoint(this.files, path);
+    for (const { path } of strays) await this.files.remove(path);
   }
 
   private async forget(state: KeptState, gone: ReadonlySet<string>): Promise<void> {

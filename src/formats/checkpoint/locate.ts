@@ -4,6 +4,7 @@ import { CairnError } from "../../errors.js";
 import { besides, findShards, indexPath, listIfThere, parseShardName, prefixOf } from "./bundle-paths.js";
 import { CheckpointDirectory } from "./checkpoint-directory.js";
 import { latestCheckpoint, STATE_FILE_NAME } from "./checkpoint-state.js";
+import { journalPath } from "./swap-journal.js";
 
 /** A checkpoint that a path means. */
 export interface FoundCheckpoint {
@@ -19,7 +20,12 @@ export interface FoundCheckpoint {
  */
 export async function findCheckpoint(files: FileStore, path: string): Promise<FoundCheckpoint | undefined> {
   const trimmed = path.replace(/(?<=.)\/+$/, "");
-  if (trimmed === path && (await hasFile(files, indexPath(path)))) return { prefix: path, by: "prefix", notes: [] };
+  if (trimmed === path) {
+    // From the moment that there is a journal the checkpoint counts, whatever has been moved into its place yet.
+    for (const file of [indexPath(path), journalPath(path)]) {
+      if (await hasFile(files, file)) return { prefix: path, by: "prefix", notes: [] };
+    }
+  }
   const info = await files.stat(path).catch(ignoreRefusal);
   if (info?.kind === "directory") return findInDirectory(files, trimmed);
   if (info?.kind === "file") return findByFile(files, path);

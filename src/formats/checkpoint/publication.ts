@@ -1,8 +1,9 @@
 import type { ByteSink } from "../../bytes/byte-sink.js";
 import type { FileStore } from "../../bytes/file-store.js";
+import { leftoversIn, leftoverToken, mayBeWritten } from "../../bytes/leftovers.js";
 import { baseName, parentPath } from "../../bytes/path.js";
-import { UsageError } from "../../errors.js";
-import { besides, descriptionPath, findShards, indexPath, listIfThere } from "./bundle-paths.js";
+import { isCairnError, StorageError, UsageError } from "../../errors.js";
+import { besides, descriptionPath, findShards, indexPath } from "./bundle-paths.js";
 import {
   applyMoves,
   encodeJournal,
@@ -14,10 +15,11 @@ import {
 } from "./swap-journal.js";
 
 /**
- * The way by which the files of a checkpoint come to their names. A new checkpoint is there with its index, which comes
- * last. To replace one, all files are written under hidden names; then a journal says what is to be moved where, and
- * from that instant the new checkpoint counts; then they are moved. Whatever ends the work in between, the old
- * checkpoint or the new one is there, whole.
+ * The way by which the files of a checkpoint come to their names. All are written under hidden names; then a journal says
+ * what is to be moved where, and from that instant the new checkpoint counts; then they are moved. Whatever ends the work
+ * in between, the old checkpoint or the new one is there, whole. Of several that write one prefix at the same time, only
+ * one can have a journal, so that their files do not mix. Where a rename copies, the files of a new checkpoint are
+ * written in place, the index last.
  */
 export class Publication {
   /** Whether files are written under hidden names first. */
@@ -25,14 +27,17 @@ export class Publication {
   private readonly files: FileStore;
   private readonly prefix: string;
   private readonly token: string;
+  private readonly overwrite: boolean;
+  private hasJournal = false;
   private readonly moves: Move[] = [];
   private readonly names = new Set<string>();
 
-  private constructor(files: FileStore, prefix: string, isStaged: boolean) {
+  private constructor(files: FileStore, prefix: string, options: { isStaged: boolean; overwrite: boolean }) {
     this.files = files;
     this.prefix = prefix;
-    this.isStaged = isStaged;
-    this.token = randomToken();
+    this.isStaged = options.isStaged;
+    this.overwrite = options.overwrite;
+    this.token = leftoverToken();
   }
 
   /**
@@ -51,13 +56,8 @@ export class Publication {
       await files.remove(journalPath(prefix));
     }
     const exists = (await files.stat(indexPath(prefix))) !== undefined;
-    if (exists && !overwrite) {
-      throw new UsageError("exists", "the checkpoint exists already", {
-        file: indexPath(prefix),
-        hint: "Pass --force to replace it, or choose another name.",
-      });
-    }
-    return new Publication(files, prefix, exists || adopts);
+    if (exists && !overwrite) throw existsAlready(prefix);
+    return new Publication(files, prefix, { isStaged: exists || adopts || !files.copiesOnRename, overwrite });
   }
 
   /** Begins a file of the checkpoint, data files first and the index last. Close the sinks in that order too. */
@@ -75,17 +75,28 @@ export class Publication {
     return true;
   }
 
-  /** Makes the checkpoint the one that counts, and removes what is left of the one before. */
+  /**
+   * Makes the checkpoint the one that counts, and removes what is left of the one before.
+   * @throws UsageError (`exists`) when another one came first
+   */
   async commit(): Promise<void> {
     const { files, prefix } = this;
-    if (this.isStaged) {
-      const journal = await files.create(journalPath(prefix), { overwrite: true });
-      await journal.write(encodeJournal({ moves: this.moves }));
-      await journal.close();
-      await applyMoves(files, prefix, this.moves);
-      await files.remove(journalPath(prefix));
-    }
+    if (!this.isStaged) return this.removeRemains();
+    await this.writeJournal();
+    await applyMoves(files, prefix, this.moves);
+    // Still under the journal: without it, another one could be moving its files here.
     await this.removeRemains();
+    if (await this.counts()) await files.remove(journalPath(prefix));
+  }
+
+  /**
+   * Whether the checkpoint is still the one that counts. Another save takes a journal that it finds for one that was left,
+   * and finishes what it says.
+   */
+  private async counts(): Promise<boolean> {
+    if (!this.isStaged) return true;
+    const journal = await readJournal(this.files, this.prefix);
+    return journal?.moves[0]?.from === this.moves[0]?.from;
   }
 
   /** Removes what was written. */
@@ -94,9 +105,26 @@ export class Publication {
       for (const name of this.names) await this.files.remove(besides(this.prefix, name));
       return;
     }
-    if ((await this.files.stat(journalPath(this.prefix))) !== undefined) return; // it counts already
+    if (this.hasJournal) return; // it counts already
     for (const { from } of this.moves) {
       if (isStagedName(from, this.prefix)) await this.files.remove(besides(this.prefix, from));
+    }
+  }
+
+  private async writeJournal(): Promise<void> {
+    const { files, prefix, moves } = this;
+    const journal = await files.create(journalPath(prefix));
+    try {
+      await journal.write(encodeJournal({ moves }));
+      if (!this.overwrite && (await files.stat(indexPath(prefix))) !== undefined) throw existsAlready(prefix);
+      for (const { from } of moves) {
+        if ((await files.stat(besides(prefix, from))) === undefined) throw takenAway(besides(prefix, from));
+      }
+      await journal.close();
+      this.hasJournal = true;
+    } catch (error) {
+      await journal.abort();
+      throw isCairnError(error, "exists") ? existsAlready(prefix) : error;
     }
   }
 
@@ -112,16 +140,16 @@ export class Publication {
   /** Data files that no index names any more, a description that is of no plan now, what was never moved. */
   private async removeRemains(): Promise<void> {
     const { files, prefix, names } = this;
+    const remains: string[] = [];
     for (const { path } of await findShards(files, prefix)) {
-      if (!names.has(baseName(path))) await files.remove(path);
+      if (!names.has(baseName(path))) remains.push(path);
     }
     const description = descriptionPath(prefix);
-    if (!names.has(baseName(description)) && (await files.stat(description)) !== undefined) {
-      await files.remove(description);
+    if (!names.has(baseName(description)) && (await files.stat(description)) !== undefined) remains.push(description);
+    for (const leftover of await leftoversIn(files, parentPath(prefix))) {
+      if (isStagedName(baseName(leftover.path), prefix) && !mayBeWritten(leftover)) remains.push(leftover.path);
     }
-    for (const { path } of await listIfThere(files, parentPath(prefix))) {
-      if (isStagedName(baseName(path), prefix)) await files.remove(path);
-    }
+    for (const path of remains) if (await this.counts()) await files.remove(path);
   }
 }
 
@@ -134,6 +162,15 @@ function belowDirectory(path: string, directory: string): string | undefined {
   return isBelow && !rest.includes("..") && rest[0] !== "" ? rest.join("/") : undefined;
 }
 
-function randomToken(): string {
-  return Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+function existsAlready(prefix: string): UsageError {
+  return new UsageError("exists", "the checkpoint exists already", {
+    file: indexPath(prefix),
+    hint: "Pass --force to replace it, or choose another name.",
+  });
+}
+
+function takenAway(file: string): StorageError {
+  return new StorageError("file-changed", "somebody else took a file away before the checkpoint was complete", {
+    file,
+  });
 }

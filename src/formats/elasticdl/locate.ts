@@ -1,7 +1,8 @@
 import type { FileInfo, FileStore } from "../../bytes/file-store.js";
-import { baseName } from "../../bytes/path.js";
+import { baseName, parentPath } from "../../bytes/path.js";
 import { NotFoundError } from "../../errors.js";
 import { isWholeModelName, parseShardName, parseVersionName } from "./names.js";
+import { recoverForReading } from "./publish.js";
 import { HEADER_TAG } from "./shard-checksums.js";
 import { VersionContents } from "./version-contents.js";
 import { findLatest, formatProblem, type ListedVersion, listVersion, listVersions } from "./versions.js";
@@ -14,7 +15,11 @@ export interface Located {
 
 /** Finds what a path of a training checkpoint is by names, or of a file by its first bytes; undefined for anything else. */
 export async function locate(files: FileStore, path: string): Promise<Located | undefined> {
-  const info = await files.stat(path);
+  let info = await files.stat(path);
+  if (info === undefined && parseVersionName(baseName(path)) !== undefined) {
+    await recoverForReading(files, parentPath(path));
+    info = await files.stat(path);
+  }
   if (info === undefined) return undefined;
   if (info.kind === "file") return (await isShard(files, info)) ? { kind: "shard", info } : undefined;
   const entries = await files.list(path);

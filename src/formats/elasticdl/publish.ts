@@ -27,10 +27,36 @@ export async function recoverReplaced(files: FileStore, root: string): Promise<v
   if ((await files.stat(path)) === undefined) return;
   for (const entry of await files.list(path)) {
     const [name = ""] = baseName(entry.path).split(".");
-    const home = joinPath(root, name);
-    if (await holdsFiles(files, home)) await files.remove(entry.path);
-    else await files.rename(entry.path, home);
+    await putBack(files, entry.path, joinPath(root, name));
   }
+}
+
+async function putBack(files: FileStore, aside: string, home: string): Promise<void> {
+  if ((await files.stat(aside)) === undefined) return;
+  if (await holdsFiles(files, home)) {
+    await files.remove(aside);
+    return;
+  }
+  await files.rename(aside, home).catch(async (error: unknown) => {
+    // Somebody else has done it.
+    if ((await files.stat(aside)) !== undefined) throw error;
+  });
+}
+
+/** The same for who only reads: where nothing may be written, what stepped aside stays there. */
+export async function recoverForReading(files: FileStore, root: string): Promise<void> {
+  try {
+    await recoverReplaced(files, root);
+  } catch (error) {
+    if (!(error instanceof CairnError)) throw error;
+  }
+}
+
+function alreadyThere(path: string): UsageError {
+  return new UsageError("exists", "the output exists already", {
+    file: path,
+    hint: "Pass --force to replace it, or choose another name.",
+  });
 }
 
 /** A name that nobody else uses at the same time. */
@@ -51,18 +77,12 @@ export async function publishVersion<Result>(
 ): Promise<Result> {
   const { root, path } = target;
   await recoverReplaced(files, root);
-  const exists = await holdsFiles(files, path);
-  if (exists && !overwrite) {
-    throw new UsageError("exists", "the output exists already", {
-      file: path,
-      hint: "Pass --force to replace it, or choose another name.",
-    });
-  }
+  if (!overwrite && (await holdsFiles(files, path))) throw alreadyThere(path);
   const name = uniqueName(baseName(path));
   const temporary = joinPath(stagingPath(root), name);
   try {
     const result = await write(temporary);
-    await swapIn(files, { temporary, path, aside: exists ? joinPath(replacedPath(root), name) : undefined });
+    await swapIn(files, { temporary, path, aside: joinPath(replacedPath(root), name) }, overwrite);
     return result;
   } catch (error) {
     await files.remove(temporary).catch(() => {});
@@ -74,16 +94,24 @@ export async function publishVersion<Result>(
 
 async function swapIn(
   files: FileStore,
-  { temporary, path, aside }: { temporary: string; path: string; aside: string | undefined },
+  { temporary, path, aside }: { temporary: string; path: string; aside: string },
+  overwrite: boolean,
 ): Promise<void> {
-  if (aside !== undefined) await files.rename(path, aside);
-  try {
-    await files.rename(temporary, path);
-  } catch (error) {
-    if (aside !== undefined) await files.rename(aside, path);
-    throw error;
+  for (let attempt = 1; ; attempt++) {
+    const exists = await holdsFiles(files, path);
+    if (exists && !overwrite) throw alreadyThere(path);
+    try {
+      if (exists) await files.rename(path, aside);
+      await files.rename(temporary, path);
+      break;
+    } catch (error) {
+      await putBack(files, aside, path);
+      // Somebody else has taken the old one away, or put another in its place.
+      const isOther = (await holdsFiles(files, path)) && (await files.stat(temporary)) !== undefined;
+      if (!isCairnError(error, "write-failed") || !isOther || attempt === RENAME_ATTEMPTS) throw error;
+    }
   }
-  if (aside !== undefined) await files.remove(aside);
+  await files.remove(aside);
 }
 
 async function holdsFiles(files: FileStore, path: string): Promise<boolean> {

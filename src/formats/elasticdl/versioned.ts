@@ -13,6 +13,7 @@ import type {
 import { type MetricsRecord, rankVersions, readMetrics } from "./metrics.js";
 import { recoverReplaced, tidySide, trashPath } from "./publish.js";
 import { applyRetention, planRetention } from "./retention.js";
+import { findTrainingStrays } from "./strays.js";
 import {
   findLatest,
   findProblem,
@@ -88,15 +89,17 @@ export class TrainingDirectory implements VersionedDirectory {
       keep: retained
         .filter(({ path }) => !gone.has(path))
         .map(({ modelVersion, path }) => ({ version: modelVersion, path })),
+      strays: await findTrainingStrays(this.files, this.path, force),
     };
   }
 
   /** See {@link VersionedDirectory.prune}. */
-  async prune({ remove }: PrunePlan): Promise<void> {
+  async prune({ remove, strays }: PrunePlan): Promise<void> {
     const removals = remove.map(({ version, path }) => ({ modelVersion: version, path, reason: "old" as const }));
     await recoverReplaced(this.files, this.path);
     await applyRetention(this.files, this.path, removals);
-    if (removals.length === 0) return;
+    for (const { path } of strays) await this.files.remove(path);
+    if (removals.length === 0 && strays.length === 0) return;
     // What a crash left there goes too: nothing is ever looked for in it.
     await this.files.remove(trashPath(this.path));
     await tidySide(this.files, this.path);

@@ -3,6 +3,7 @@ import type { FileInfo, FileStore } from "../../bytes/file-store.js";
 import { baseName } from "../../bytes/path.js";
 import { CairnError, type ErrorCode } from "../../errors.js";
 import { isWholeModelName, parseShardName, parseVersionName, type ShardName } from "./names.js";
+import { recoverForReading } from "./publish.js";
 import { ShardFile } from "./shard-file.js";
 
 /** A shard file as the listing of its directory tells it. */
@@ -45,6 +46,7 @@ export interface ListedVersions {
 export async function listVersions(files: FileStore, root: string): Promise<ListedVersions> {
   const versions: ListedVersion[] = [];
   const strays: string[] = [];
+  await recoverForReading(files, root);
   for (const entry of await files.list(root)) {
     const name = baseName(entry.path);
     const isVersion = parseVersionName(name) !== undefined && isWholeModelName(name) === (entry.kind === "file");

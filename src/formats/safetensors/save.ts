@@ -1,4 +1,5 @@
 import type { ByteSource } from "../../bytes/byte-source.js";
+import { openRecovered } from "../../bytes/directory.js";
 import type { FileStore } from "../../bytes/file-store.js";
 import { MemorySource } from "../../bytes/memory-source.js";
 import { type DType, elementBytes } from "../../tensor/dtype.js";
@@ -31,7 +32,8 @@ export interface SaveSafetensorsOptions extends WriteOptions {
  * @throws NotFoundError (`not-found`), and what damaged files give
  */
 export function openSafetensors(path: string, options: { readonly files: FileStore }): Promise<SafetensorsModel> {
-  return SafetensorsModel.open(options.files, path);
+  const { files } = options;
+  return openRecovered(files, path, () => SafetensorsModel.open(files, path));
 }
 
 /**

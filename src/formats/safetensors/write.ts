@@ -1,7 +1,7 @@
 import type { ByteSink } from "../../bytes/byte-sink.js";
 import { copySource } from "../../bytes/copy-source.js";
 import { copyTree } from "../../bytes/copy-tree.js";
-import { replaceDirectory } from "../../bytes/directory.js";
+import { recoverDirectory, replaceDirectory } from "../../bytes/directory.js";
 import type { FileStore } from "../../bytes/file-store.js";
 import { joinSources } from "../../bytes/joined-source.js";
 import { baseName, joinPath } from "../../bytes/path.js";
@@ -39,11 +39,17 @@ export async function writeSafetensors(
   checkPlan(plan);
   const { overwrite = false } = options;
   if (path.endsWith(".safetensors")) return writeSingle(files, path, plan, options);
+  await recoverDirectory(files, path);
+  if ((await files.stat(path)) === undefined) {
+    return replaceDirectory(files, path, false, (temporary) => writeDirectory(files, temporary, plan, options));
+  }
   const old = (await listFiles(files, path)).filter((one) => MODEL_FILES.test(baseName(one)));
-  if (old.length === 0) return writeDirectory(files, path, plan, options);
+  const main = old.find((one) => [MODEL_FILE, MODEL_INDEX_FILE].includes(baseName(one)));
+  // Without one of them, files of a model are what a crash left of it.
+  if (main === undefined) return writeDirectory(files, path, plan, { ...options, overwrite: true });
   if (!overwrite) {
     const hint = "Pass --force to replace it, or choose another name.";
-    throw new UsageError("exists", "the directory holds a model already", { file: old[0], hint });
+    throw new UsageError("exists", "the directory holds a model already", { file: main, hint });
   }
   // The names are those of the old files, so that only a new directory can hold the new model beside the old one.
   await replaceDirectory(files, path, true, async (temporary) => {

@@ -1,3 +1,4 @@
+import { openRecovered } from "../../bytes/directory.js";
 import type { FileStore } from "../../bytes/file-store.js";
 import { AssetFileDefSchema } from "../../proto/gen/tensorflow/core/protobuf/meta_graph_pb.js";
 import type { MessageView } from "../../proto/message-view.js";
@@ -94,5 +95,6 @@ export async function openSavedModel(
   path: string,
   options: Omit<MergerOptions, "check"> & { readonly files: FileStore },
 ): Promise<OpenedModel> {
-  return new OpenedModel(await ModelFile.open(options.files, path, { ignoreVersion: options.ignoreVersion }));
+  const { files, ignoreVersion } = options;
+  return openRecovered(files, path, async () => new OpenedModel(await ModelFile.open(files, path, { ignoreVersion })));
 }

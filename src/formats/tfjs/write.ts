@@ -2,7 +2,7 @@ import type { ByteSink } from "../../bytes/byte-sink.js";
 import type { ByteSource } from "../../bytes/byte-source.js";
 import { copySource } from "../../bytes/copy-source.js";
 import { copyTree } from "../../bytes/copy-tree.js";
-import { replaceDirectory } from "../../bytes/directory.js";
+import { recoverDirectory, replaceDirectory } from "../../bytes/directory.js";
 import type { FileStore } from "../../bytes/file-store.js";
 import { joinSources } from "../../bytes/joined-source.js";
 import { baseName, joinPath } from "../../bytes/path.js";
@@ -43,11 +43,20 @@ export async function writeTfjs(
       ? undefined
       : await readModelJson(template.files, await locateModelJson(template.files, template.path));
   const directory = directoryOf(path);
-  const old = (await listIfThere(files, directory)).filter((info) => MODEL_FILES.test(baseName(info.path)));
-  if (old.length === 0) return writeModel(files, directory, plan, { ...options, model });
+  await recoverDirectory(files, directory);
+  if ((await files.stat(directory)) === undefined) {
+    return replaceDirectory(files, directory, false, (temporary) =>
+      writeModel(files, temporary, plan, { ...options, model }),
+    );
+  }
+  const main = joinPath(directory, MODEL_JSON);
+  // Without it, files of weights are what a crash left of a model.
+  if ((await files.stat(main)) === undefined) {
+    return writeModel(files, directory, plan, { ...options, overwrite: true, model });
+  }
   if (!overwrite) {
     const hint = "Pass --force to replace it, or choose another name.";
-    throw new UsageError("exists", "the directory holds a model already", { file: old[0]?.path, hint });
+    throw new UsageError("exists", "the directory holds a model already", { file: main, hint });
   }
   // The names are those of the old files, so that only a new directory can hold the new model beside the old one.
   await replaceDirectory(files, directory, true, async (temporary) => {
@@ -57,10 +66,6 @@ export async function writeTfjs(
     }
     await writeModel(files, temporary, plan, { ...options, model });
   });
-}
-
-async function listIfThere(files: FileStore, directory: string) {
-  return (await files.stat(directory))?.kind === "directory" ? files.list(directory) : [];
 }
 
 type ModelOptions = WriteOptions & { readonly model: ModelJson | undefined };

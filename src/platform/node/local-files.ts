@@ -28,9 +28,10 @@ export class LocalFiles implements FileStore {
   async stat(path: string): Promise<FileInfo | undefined> {
     try {
       const info = await stat(path);
-      if (info.isDirectory()) return { path, kind: "directory", size: 0 };
-      const identity = `${info.dev}:${info.ino}:${info.size}:${info.mtimeMs}`;
-      return { path, kind: "file", size: info.size, identity };
+      const { mtimeMs: modifiedMs } = info;
+      if (info.isDirectory()) return { path, kind: "directory", size: 0, modifiedMs };
+      const identity = `${info.dev}:${info.ino}:${info.size}:${modifiedMs}`;
+      return { path, kind: "file", size: info.size, identity, modifiedMs };
     } catch (cause) {
       if (isMissing(cause)) return undefined;
       throw readError(path, cause);
