@@ -6,7 +6,7 @@ import { tensorFrom } from "../tensor/stored-tensor.js";
 import type { TensorInfo, TensorSource } from "../tensor/tensor-source.js";
 import { type CastRule, Casts } from "./casts.js";
 import { DamageCheck } from "./damage-check.js";
-import { embeddingFrom, IDS_SUFFIX, idsBeside, idsTensor, initializerText } from "./embedding-ids.js";
+import { embeddingFrom, embeddingOf, IDS_SUFFIX, idsBeside, idsTensor, initializerText } from "./embedding-ids.js";
 import { type RenameRule, renamed } from "./rename.js";
 import { globMatcher } from "./tensors.js";
 
@@ -188,8 +188,7 @@ class Choice {
     const tensor = await tensorFrom(source, key);
     if (ids !== undefined) return { ...tensor, embedding: embeddingFrom(source, ids, texts[initializerText(name)]) };
     if (embedding === undefined || source.ids === undefined) return tensor;
-    const ownIds = async () => (await source.ids?.(key)) ?? new BigInt64Array(0);
-    return { ...tensor, embedding: { initializer: embedding.initializer, ids: ownIds } };
+    return { ...tensor, embedding: embeddingOf(source, key, embedding.initializer) };
   }
 }
 

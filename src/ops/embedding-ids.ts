@@ -11,6 +11,8 @@ const INITIALIZER_TEXT = "cairn.initializer.";
 /** How rows begin where nothing tells it: as embedding layers have it when nobody says anything. */
 const DEFAULT_INITIALIZER = "uniform";
 const ID_BYTES = 8;
+/** Ids that are looked at in one go, 64 Ki. */
+const CHECKED_IDS = 65_536;
 
 /** The ids of an embedding table as a tensor of their own; undefined when it is none. */
 export function idsTensor(source: TensorSource, { key, embedding }: TensorInfo): LazyTensor | undefined {
@@ -37,16 +39,36 @@ export function idsBeside(
   return ids.shape[0] === shape[0] ? ids : undefined;
 }
 
-/** A table whose ids are a tensor beside it. */
+/** A table whose ids are a tensor beside it. They are read in batches, and all at once only when they do not ascend. */
 export function embeddingFrom(source: TensorSource, ids: TensorInfo, initializer: string | undefined): LazyEmbedding {
+  let checking: Promise<void> | undefined;
   return {
     initializer: initializer ?? DEFAULT_INITIALIZER,
-    ids: async () => {
-      const values = await readIds(source, ids);
-      checkUnique(values, ids.key);
-      return values;
+    async *idBatches(limit) {
+      checking ??= checkUnique(source, ids);
+      await checking;
+      yield* readBatches(source, ids, limit);
     },
   };
+}
+
+/** The ids that a source has of a table itself. */
+export function embeddingOf(source: TensorSource, key: string, initializer: string): LazyEmbedding {
+  return {
+    initializer,
+    async *idBatches(limit) {
+      const ids = (await source.ids?.(key)) ?? new BigInt64Array(0);
+      for (let at = 0; at < ids.length; at += limit) yield ids.subarray(at, at + limit);
+    },
+  };
+}
+
+async function* readBatches(source: TensorSource, { key }: TensorInfo, limit: number): AsyncGenerator<BigInt64Array> {
+  const data = await source.data(key);
+  for (let at = 0; at < data.size; at += limit * ID_BYTES) {
+    const bytes = await data.read(at, Math.min(limit * ID_BYTES, data.size - at));
+    yield new BigInt64Array(bytes.slice().buffer);
+  }
 }
 
 /** The ids of a tensor of ids. */
@@ -57,11 +79,24 @@ export async function readIds(source: TensorSource, { key }: TensorInfo): Promis
 }
 
 /** A row whose id comes again could not be found any more. @throws {@link CorruptionError} (`tensor-data`) */
-function checkUnique(ids: BigInt64Array, key: string): void {
-  const sorted = ids.every((id, i) => i === 0 || (ids[i - 1] as bigint) <= id) ? ids : ids.slice().sort();
+async function checkUnique(source: TensorSource, info: TensorInfo): Promise<void> {
+  if (await isAscending(source, info)) return;
+  const sorted = (await readIds(source, info)).sort();
   const at = sorted.findIndex((id, i) => i > 0 && id === sorted[i - 1]);
   if (at < 0) return;
+  const { key } = info;
   throw new CorruptionError("tensor-data", `"${key}" has an id twice`, { expected: "each once", actual: sorted[at] });
+}
+
+async function isAscending(source: TensorSource, info: TensorInfo): Promise<boolean> {
+  let last: bigint | undefined;
+  for await (const ids of readBatches(source, info, CHECKED_IDS)) {
+    for (const id of ids) {
+      if (last !== undefined && id <= last) return false;
+      last = id;
+    }
+  }
+  return true;
 }
 
 /** The text that carries the initializer of a table along, to where tables have none. */

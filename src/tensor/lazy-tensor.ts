@@ -7,8 +7,8 @@ import type { Shape } from "./shape.js";
 export interface LazyEmbedding {
   /** How a row begins that is not there: `uniform`, `zeros`, any text. */
   readonly initializer: string;
-  /** The ids of the rows, in the order of the data. */
-  ids(): Promise<BigInt64Array>;
+  /** The ids of the rows, in the order of the data, at most `limit` at a time. May be asked for several times. */
+  idBatches(limit: number): AsyncIterable<BigInt64Array>;
 }
 
 /** The value of a tensor, read when it is asked for. Slicing one and making one read nothing. */

@@ -11,6 +11,7 @@ import { recordMetrics } from "../../src/formats/elasticdl/metrics.js";
 import { reshardVersion } from "../../src/formats/elasticdl/reshard.js";
 import { OrderedRows } from "../../src/formats/elasticdl/sorted-rows.js";
 import { writeVersion } from "../../src/formats/elasticdl/write-version.js";
+import { embeddingOf } from "../../src/ops/embedding-ids.js";
 import { getRows, getTensor } from "../../src/ops/get.js";
 import { inspect, outlineToJson } from "../../src/ops/inspect.js";
 import { type ListedTensor, listTensors, openTensors } from "../../src/ops/tensors.js";
@@ -397,7 +398,7 @@ describe("writing tensors", () => {
         shape: info.shape,
         byteLength: info.byteLength,
         data: () => tensors.data(info.key),
-        embedding: info.embedding && { initializer: info.embedding.initializer, ids: () => tensors.ids!(info.key) },
+        embedding: info.embedding && embeddingOf(tensors, info.key, info.embedding.initializer),
       },
     }));
     const key = "wide/embeddings:0";

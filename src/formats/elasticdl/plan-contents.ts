@@ -84,15 +84,14 @@ function toTable(name: string, { tensor, first, slots }: PlannedTable): Embeddin
     data: tensor.data,
     slots,
     async *idBatches(limit: number) {
-      const ids = (await embedding?.ids()) ?? new BigInt64Array(0);
-      if (ids.length !== rowCount) {
-        throw new CorruptionError("tensor-data", `ids of "${name}"`, {
-          file: name,
-          expected: rowCount,
-          actual: ids.length,
-        });
+      let count = 0;
+      for await (const ids of embedding?.idBatches(limit) ?? []) {
+        count += ids.length;
+        yield ids;
       }
-      for (let at = 0; at < ids.length; at += limit) yield ids.subarray(at, at + limit);
+      if (count === rowCount) return;
+      const what = `ids of "${name}"`;
+      throw new CorruptionError("tensor-data", what, { file: name, expected: rowCount, actual: count });
     },
   };
   return {

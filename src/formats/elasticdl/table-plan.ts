@@ -3,8 +3,8 @@ import type { EmbeddingRows, EmbeddingTable } from "./model-contents.js";
 import { partitionIds, wordsOf } from "./partition.js";
 import { uniqueOrder } from "./sort-ids.js";
 
-/** Ids of one table that are kept once they were decoded, 4 Mi; of more they are decoded each time. */
-const KEPT_IDS = 2 ** 22;
+/** Ids of one table that are kept once they were decoded, 2 Mi; of more they are decoded each time. */
+const KEPT_IDS = 2 ** 21;
 /** Ids that are decoded at once. */
 export const ID_BATCH = 65_536;
 
