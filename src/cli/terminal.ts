@@ -145,8 +145,17 @@ export function errorJson({ code, message, file, offset, expected, actual }: Err
   };
 }
 
+/** Codes of what the caller asked for and cannot have. */
+const USAGE_CODES: ReadonlySet<ErrorCode> = new Set([
+  "usage",
+  "exists",
+  "invalid-plan",
+  "not-consumed",
+  "tensor-mismatch",
+]);
+
 function exitCodeOf(code: ErrorCode): number {
-  if (code === "usage" || code === "exists" || code === "invalid-plan") return EXIT.usage;
+  if (USAGE_CODES.has(code)) return EXIT.usage;
   if (code === "write-failed") return EXIT.output;
   return code === "interrupted" ? EXIT.interrupted : EXIT.input;
 }
