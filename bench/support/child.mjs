@@ -23,6 +23,10 @@ const jobs = {
   verify: () => cairn("verify", source, "--quiet"),
   inspect: () => cairn("inspect", source, "--json"),
 
+  reshard: () => cairn("reshard", source, output, "--max-shard-size", chunkSize, "--force", "--quiet"),
+  "merge-checkpoints": () => cairn("merge-checkpoints", ...source.split(","), output, "--force", "--quiet"),
+  convert: () => cairn("convert", source, output, "--to", option, "--force", "--quiet"),
+
   signatures: async () => {
     const { openSavedModel } = await import("cairn/saved-model");
     const { localFiles } = await import("cairn/node");

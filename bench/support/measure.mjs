@@ -5,8 +5,8 @@ import { fileURLToPath } from "node:url";
 
 const CHILD = fileURLToPath(new URL("./child.mjs", import.meta.url));
 
-/** Runs one job; the output is removed first, so that each writes new pages. */
-function runOnce({ job, source = "", output = "", option = "none", chunkSize = "100MB" }) {
+/** Runs one job of child.mjs, or `cp`; the output is removed first, so that each writes new pages. */
+export function runOnce({ job, source = "", output = "", option = "none", chunkSize = "100MB" }) {
   if (output !== "" && existsSync(output)) rmSync(output);
   const startMs = performance.now();
   if (job === "cp") {
@@ -27,14 +27,15 @@ function median(values) {
   return sorted[Math.floor(sorted.length / 2)];
 }
 
-/** Runs every job `rounds` times, in turn, and gives the medians by name. */
+/** Runs every job `rounds` times, in turn, and gives the medians by name. A job with a `run` of its own is run by that. */
 export function measure(jobs, rounds) {
   const runs = new Map(jobs.map(({ name }) => [name, []]));
-  for (let round = 0; round < rounds; round++) for (const one of jobs) runs.get(one.name).push(runOnce(one));
+  for (let round = 0; round < rounds; round++)
+    for (const one of jobs) runs.get(one.name).push((one.run ?? runOnce)(one));
   const medians = {};
   for (const [name, list] of runs) {
     medians[name] = Object.fromEntries(
-      ["ms", "cpuMs", "peakMB"].map((key) => [key, median(list.map((run) => run[key]))]),
+      ["ms", "cpuMs", "peakMB", "reads"].map((key) => [key, median(list.map((run) => run[key]))]),
     );
     medians[name].minMs = Math.min(...list.map(({ ms }) => ms));
   }
