@@ -99,6 +99,8 @@ export class Master implements MasterLink {
   private readonly heardMs = new Map<number, number>();
   private readonly attempts = new Map<number, number>();
   private servers: Servers | undefined;
+  /** Whether the progress that was recalled is of a run in which a batch was not a version. */
+  private isUnaligned = false;
   private phase: Phase = "waiting";
   private failure: { readonly code: string; readonly reason: string } | undefined;
   private endReason = "";
@@ -218,6 +220,8 @@ export class Master implements MasterLink {
         this.forget(() => true);
         this.reducer.reset();
         this.queue.rollback(servers.modelVersion);
+        if (this.isUnaligned) this.queue.alignTo(servers.modelVersion);
+        this.isUnaligned = false;
         this.modelVersion = servers.modelVersion;
         this.finalVersion = undefined;
         await this.evaluator?.startFrom(servers.modelVersion);
@@ -334,7 +338,7 @@ export class Master implements MasterLink {
 
   private describe(task: ScheduledTask, taskId: number): TrainingTask {
     const { epoch, start, end } = task;
-    const startVersion = this.queue.startVersion(task);
+    const { startVersion } = this.queue;
     return { kind: "training", taskId, epoch, start, end, startVersion, ...this.serversOfTask };
   }
 
@@ -363,7 +367,7 @@ export class Master implements MasterLink {
     const { isExact } = this.options.job;
     const task = this.options.schedule.task(index);
     // The end of the training may come in the middle of a task.
-    if (isExact && modelVersion < this.queue.startVersion(task) + task.batchCount) this.queue.giveBack(index);
+    if (isExact && modelVersion < this.queue.startVersion + task.batchCount) this.queue.giveBack(index);
     else this.queue.complete(index, modelVersion);
     this.attempts.delete(index);
     this.modelVersion = Math.max(this.modelVersion, modelVersion);
@@ -417,8 +421,11 @@ export class Master implements MasterLink {
     }
     const root = dirname(initPath);
     const known = basename(root) === "" ? undefined : await readProgress(files, root);
-    if (known?.fingerprint === schedule.fingerprint) this.queue.restore(known);
-    else {
+    if (known?.fingerprint === schedule.fingerprint) {
+      this.queue.restore(known);
+      // Several workers, or pushes at any time: the versions don't tell how many batches were done.
+      this.isUnaligned = known.isExact !== true;
+    } else {
       this.queue.baseVersion = parseVersion(initPath);
       const why = known === undefined ? "there is no record of it" : "they are dealt out otherwise now";
       this.note(`the data begin anew: ${why}`);
@@ -443,6 +450,7 @@ export class Master implements MasterLink {
       fingerprint,
       jobId,
       generation: this.generation,
+      isExact: this.options.job.isExact,
       ...this.queue.state(),
     });
     this.lastWrite = { atMs: now(), tookMs: now() - startMs };

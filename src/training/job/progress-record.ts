@@ -12,6 +12,8 @@ export interface ProgressRecord extends QueueState {
   /** Of the run that wrote it: a master that was restarted knows its own record by it. */
   readonly jobId: string;
   readonly generation: number;
+  /** Whether each batch made one version, so that the version tells how much of a task is in it. */
+  readonly isExact?: boolean | undefined;
 }
 
 /** Where the record of a checkpoint directory is. */
@@ -31,7 +33,7 @@ function isRecord(value: unknown): value is ProgressRecord {
   const { fingerprint, jobId, generation, baseVersion, done } = (value ?? {}) as Partial<ProgressRecord>;
   const isCount = (number: unknown) => Number.isSafeInteger(number) && (number as number) >= 0;
   if (typeof fingerprint !== "string" || typeof jobId !== "string") return false;
-  if (!isCount(generation) || !isCount(baseVersion) || !Array.isArray(done)) return false;
+  if (!isCount(generation) || !Number.isSafeInteger(baseVersion) || !Array.isArray(done)) return false;
   return done.every((pair: unknown) => Array.isArray(pair) && pair.length === 2 && pair.every(isCount));
 }
 

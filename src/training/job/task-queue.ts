@@ -2,7 +2,7 @@ import type { ScheduledTask, TaskSchedule } from "./task-schedule.js";
 
 /** What of a queue has to be kept to go on with it later. */
 export interface QueueState {
-  /** The version at which the first task began. */
+  /** The version without the batches that are done: where the first task began, when each batch made one version. */
   readonly baseVersion: number;
   /** Tasks that are done, each with the version after it. */
   readonly done: readonly (readonly [index: number, endVersion: number])[];
@@ -20,12 +20,14 @@ interface Doing {
  */
 export class TaskQueue {
   readonly schedule: TaskSchedule;
-  /** The version at which the first task begins. */
+  /** See {@link QueueState.baseVersion}. */
   baseVersion = 0;
   private next = 0;
   private returned: number[] = [];
   private readonly doing = new Map<number, Doing>();
   private readonly done = new Map<number, number>();
+  /** Batches of the tasks that are done. */
+  private doneBatches = 0;
   private isStopped = false;
 
   /** All tasks of a schedule are to be done. */
@@ -59,14 +61,19 @@ export class TaskQueue {
     return this.schedule.task(index);
   }
 
-  /** The version at which a task begins, where each batch makes one version. */
-  startVersion({ batchesBefore }: ScheduledTask): number {
-    return this.baseVersion + batchesBefore;
+  /** The version at which the next task begins, where each batch makes one version and tasks are done one by one. */
+  get startVersion(): number {
+    return this.baseVersion + this.doneBatches;
+  }
+
+  /** What is done led to this version, however many batches that were: from here on each batch makes one version. */
+  alignTo(modelVersion: number): void {
+    this.baseVersion += modelVersion - this.startVersion;
   }
 
   /** A task is done; `endVersion` is the model's version after it. One that nobody has any more is not counted. */
   complete(index: number, endVersion: number): void {
-    if (this.doing.delete(index)) this.done.set(index, endVersion);
+    if (this.doing.delete(index)) this.setDone(index, endVersion);
   }
 
   /** A task was not done. */
@@ -94,7 +101,10 @@ export class TaskQueue {
     this.recover(() => true);
     this.isStopped = false;
     const again = [...this.done].filter(([, endVersion]) => endVersion > modelVersion).map(([index]) => index);
-    for (const index of again) this.done.delete(index);
+    for (const index of again) {
+      this.done.delete(index);
+      this.doneBatches -= this.schedule.task(index).batchCount;
+    }
     this.put(again);
   }
 
@@ -107,9 +117,14 @@ export class TaskQueue {
   restore({ baseVersion, done }: QueueState): void {
     this.baseVersion = baseVersion;
     const known = done.filter(([index]) => index < this.schedule.taskCount);
-    for (const [index, endVersion] of known) this.done.set(index, endVersion);
+    for (const [index, endVersion] of known) this.setDone(index, endVersion);
     this.next = known.reduce((most, [index]) => Math.max(most, index + 1), 0);
     for (let index = 0; index < this.next; index++) if (!this.done.has(index)) this.returned.push(index);
+  }
+
+  private setDone(index: number, endVersion: number): void {
+    if (!this.done.has(index)) this.doneBatches += this.schedule.task(index).batchCount;
+    this.done.set(index, endVersion);
   }
 
   private recover(isLost: (doing: Doing) => boolean): void {

@@ -109,6 +109,27 @@ describe("a queue of tasks", () => {
     expect(queue.doneCount).toBe(2);
   });
 
+  it("knows the version at which the next task begins, after a rollback too", () => {
+    const schedule = new TaskSchedule(OPTIONS);
+    const queue = new TaskQueue(schedule);
+    const batches = (count: number) =>
+      Array.from({ length: count }, (_, i) => schedule.task(i).batchCount).reduce((a, b) => a + b, 0);
+    for (const index of [0, 1, 2]) {
+      expect(queue.startVersion).toBe(batches(index));
+      queue.take(0, 0);
+      queue.complete(index, batches(index + 1));
+    }
+    queue.rollback(batches(3) - 1);
+    expect(queue.startVersion).toBe(batches(2));
+    // What several workers did together makes other versions than its batches.
+    queue.alignTo(batches(2) - 3);
+    queue.take(0, 0);
+    expect(queue.startVersion).toBe(batches(2) - 3);
+    const again = new TaskQueue(schedule);
+    again.restore(queue.state());
+    expect(again.startVersion).toBe(batches(2) - 3);
+  });
+
   it("takes no result of a task that somebody else has got since", () => {
     const queue = new TaskQueue(new TaskSchedule(OPTIONS));
     queue.take(0, 0);
