@@ -82,6 +82,7 @@ await step("test:interop", "npm", ["run", "test:interop"], { count: countPlain }
 if (spawnSync("go", ["version"]).status === 0) {
   await step("test:s3", "npm", ["run", "test:s3"], { count: countPlain });
 } else console.log("\n=== test:s3: not run, there is no Go to build the server with");
+await step("test:train", "npm", ["run", "test:train"], { count: countPlain });
 await step("test:browser", "npm", ["run", "test:browser"], { count: countPlain });
 await step("check", "npm", ["run", "check"]);
 const before = generated();

@@ -12,6 +12,10 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const WORK = join(ROOT, ".cache", `docs-test-${process.pid}`);
 /** What the pages call `my_model`. */
 const MODEL = join(ROOT, "test/fixtures/cpb/models/bigconst");
+/** What they call `run`: a directory with the checkpoint `ckpt-1`. */
+const CHECKPOINTS = join(ROOT, "test/fixtures/checkpoints/keras_model");
+/** What they call `classifier`: a model definition. */
+const CLASSIFIER = join(ROOT, "examples/classifier");
 
 const pages = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"].concat(
   readdirSync(join(ROOT, "docs"), { recursive: true, encoding: "utf8" })
@@ -92,6 +96,8 @@ async function runPage(page: string): Promise<number> {
   const folder = join(WORK, page.replaceAll(/\W/g, "-"));
   mkdirSync(folder, { recursive: true });
   cpSync(MODEL, join(folder, "my_model"), { recursive: true });
+  cpSync(CHECKPOINTS, join(folder, "run"), { recursive: true });
+  cpSync(CLASSIFIER, join(folder, "classifier"), { recursive: true });
   const blocks = blocksOf(page);
   let count = 0;
   for (const [i, { info, text, line }] of blocks.entries()) {
