@@ -1,4 +1,4 @@
-import { CairnError, PlanError } from "../errors.js";
+import { CairnError, PlanError, UsageError } from "../errors.js";
 import type { Format } from "../formats/format.js";
 import { ShardableTensor } from "../sharding/index.js";
 import type { LazyTensor } from "../tensor/lazy-tensor.js";
@@ -66,7 +66,8 @@ export interface Way {
 
 /**
  * Chooses the tensors to be written. Reads nothing but the lengths of strings, unless damaged ones are to be found.
- * @throws {@link PlanError} (`invalid-plan`) when the format cannot hold one, or two would get one name
+ * @throws {@link PlanError} (`invalid-plan`) when the format cannot hold one, or two would get one name; {@link UsageError}
+ * (`usage`) when the filter matches none
  */
 export async function chooseTensors(way: Way, options: ChoiceOptions): Promise<ChosenTensors> {
   const choice = new Choice(way, options);
@@ -129,8 +130,8 @@ class Choice {
   }
 
   async add(info: TensorInfo, ids: TensorInfo | undefined): Promise<void> {
-    const { source, format, isSameFormat } = this.way;
-    const name = isSameFormat ? info.key : (info.name ?? info.key);
+    const { source, format } = this.way;
+    const name = this.isOwn(info) ? info.key : (info.name ?? info.key);
     if (!this.matches(name)) return;
     const reason = this.isUnwanted(info) ?? (await this.isDamaged(info)) ?? (ids && (await this.isDamaged(ids)));
     if (reason !== undefined) {
@@ -153,6 +154,11 @@ class Choice {
 
   finish(): ChosenTensors {
     const { chosen, sourceKeys, skipped, refused, casts, texts, options, way } = this;
+    if (options.filter !== undefined && chosen.size + skipped.length + refused.length === 0) {
+      throw new UsageError("usage", `no tensor matches "${options.filter}"`, {
+        hint: "A filter has to match the whole name: * stands for any characters.",
+      });
+    }
     for (const tensor of refused) options.onRefused?.(tensor);
     if (refused.length > 0) throw cannotHold(way.format, refused);
     const warnings = casts.warnings();
@@ -165,11 +171,17 @@ class Choice {
     this.sourceKeys.push(sourceKey);
   }
 
+  /** Whether key and structure of a tensor are of the format that is written. */
+  private isOwn({ origin }: TensorInfo): boolean {
+    return this.way.isSameFormat || origin === this.way.format.id;
+  }
+
   /** Why a tensor is left away whatever is in it; undefined when it is not. */
-  private isUnwanted({ role }: TensorInfo): string | undefined {
+  private isUnwanted(info: TensorInfo): string | undefined {
+    const { role } = info;
     if (role === "slot" && this.options.dropSlots) return "state of an optimizer";
     // With a template, what describes the objects comes from there.
-    const isWanted = this.way.isSameFormat && this.way.format.needsTemplate !== true;
+    const isWanted = this.isOwn(info) && this.way.format.needsTemplate !== true;
     if (role === "structure" && !isWanted) return "describes the objects of its own format";
     if (role === "constant" && !this.options.constants) return "a constant, and not a variable";
     return undefined;

@@ -31,6 +31,8 @@ export interface TensorInfo {
    * understands (`structure`).
    */
   readonly role?: "slot" | "constant" | "structure" | undefined;
+  /** The id of the format whose key and structure these are, where a model keeps tensors in files of another format. */
+  readonly origin?: string | undefined;
   readonly dtype: DType;
   readonly shape: Shape;
   /**

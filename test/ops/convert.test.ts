@@ -5,7 +5,7 @@ import { FORMATS } from "../../src/formats/registry.js";
 import { type ConversionOptions, planConversion } from "../../src/ops/convert.js";
 import { diff } from "../../src/ops/diff.js";
 import { parseRename } from "../../src/ops/rename.js";
-import { openTensors } from "../../src/ops/tensors.js";
+import { listTensors, openTensors } from "../../src/ops/tensors.js";
 import { LocalFiles } from "../../src/platform/node/local-files.js";
 import {
   addSlice,
@@ -114,6 +114,8 @@ describe("converting", () => {
     const files = storeOf(model);
     await convert(files, "out.toy", { filter: "encoder/*" });
     expect(await keysOf(files, "out.toy")).toEqual(["encoder/bias", "encoder/kernel"]);
+    const message = await errorOf(convert(files, "none.toy", { filter: "encoder" }), "usage");
+    expect(message).toContain('no tensor matches "encoder"');
   });
 
   it("changes floats and tells what that cost", async () => {
@@ -159,6 +161,26 @@ describe("converting", () => {
     const files = storeOf({ ...model, graph: { ...strings([], ["objects"]), role: "structure" } });
     expect((await convert(files, "out.toy")).tensorCount).toBe(6);
     expect((await convert(files, "out.safetensors")).skipped.map(({ key }) => key)).toEqual(["graph"]);
+  });
+
+  it("takes the variables of a SavedModel to a checkpoint with their keys and objects", async () => {
+    const files = new MemoryStore();
+    const model = { files: new LocalFiles(), path: fixturePath("cpb/models/keras") };
+    const conversion = await planConversion(model, { files, path: "ckpt" }, { to: "checkpoint" });
+    await conversion.write();
+    await conversion.close();
+    const left = await openTensors(model.files, `${model.path}/variables`);
+    const right = await openTensors(files, "ckpt");
+    const listed = async ({ tensors }: typeof left) => {
+      const found: unknown[] = [];
+      for await (const { key, role, sha256 } of listTensors(tensors, { sha256: true }))
+        found.push({ key, role, sha256 });
+      await tensors.close();
+      return found;
+    };
+    const before = await listed(left);
+    expect(before.length).toBe(9);
+    expect(await listed(right)).toEqual(before);
   });
 
   it("calls tensors by their names in other formats", async () => {

@@ -55,7 +55,7 @@ export class ModelTensors implements TensorSource {
     const found: TensorInfo[] = [];
     let { damage } = this;
     try {
-      for await (const info of this.variables?.tensors() ?? []) found.push(info);
+      for await (const info of this.variables?.tensors() ?? []) found.push(asVariable(info));
     } catch (error) {
       if (!(error instanceof CairnError)) throw error;
       damage = error;
@@ -73,7 +73,7 @@ export class ModelTensors implements TensorSource {
   async info(key: string): Promise<TensorInfo> {
     const { source, isConstant } = await this.find(key);
     const info = await source.info(key);
-    return isConstant ? this.asConstant(info) : info;
+    return isConstant ? this.asConstant(info) : asVariable(info);
   }
 
   /** See {@link TensorSource.data}. */
@@ -134,4 +134,9 @@ export class ModelTensors implements TensorSource {
       throw error;
     }
   }
+}
+
+/** A variable: its key is that of the checkpoint that it is in. */
+function asVariable(info: TensorInfo): TensorInfo {
+  return { ...info, origin: "checkpoint" };
 }
