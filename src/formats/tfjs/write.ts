@@ -27,7 +27,7 @@ interface ManifestEntry {
 /**
  * Writes a plan to a directory as `model.json` and its files of weights: a group for each shard of the plan, cut into
  * files between any two bytes. `model.json`, which names the others, comes last.
- * @throws {@link PlanError} (`invalid-plan`), {@link UsageError} (`exists`), CorruptionError (`tensor-data`),
+ * @throws {@link PlanError} (`invalid-plan`), {@link UsageError} (`exists`, `usage`), CorruptionError (`tensor-data`),
  * StorageError (`write-failed`)
  */
 export async function writeTfjs(
@@ -57,6 +57,10 @@ export async function writeTfjs(
   if (!overwrite) {
     const hint = "Pass --force to replace it, or choose another name.";
     throw new UsageError("exists", "the directory holds a model already", { file: main, hint });
+  }
+  if (/^\.{1,2}$/.test(baseName(directory))) {
+    const hint = "Name the directory itself, as in ../web_model, or write elsewhere.";
+    throw new UsageError("usage", "the directory is replaced as a whole, and has no name here", { file: path, hint });
   }
   // The names are those of the old files, so that only a new directory can hold the new model beside the old one.
   await replaceDirectory(files, directory, true, async (temporary) => {

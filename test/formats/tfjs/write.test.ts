@@ -135,6 +135,8 @@ describe("writing a TF.js model", () => {
     const plan = planTfjs([["w", memoryTensor("bool", [1], Uint8Array.of(1))]]);
     await writeTfjs(files, "out", plan);
     await expect(writeTfjs(files, "out", plan)).rejects.toMatchObject({ code: "exists" });
+    await writeTfjs(files, "model.json", plan);
+    await expect(writeTfjs(files, "model.json", plan, { overwrite: true })).rejects.toMatchObject({ code: "usage" });
     const wide = planTfjs([["w", memoryTensor("int64", [1], new Uint8Array(8))]]);
     await expect(writeTfjs(files, "other", wide)).rejects.toMatchObject({ code: "invalid-plan" });
     expect(tfjsFormat.refuses?.({ key: "w", dtype: "int64", shape: [] })).toMatch(/no int64/);
