@@ -18,6 +18,9 @@ export interface LoadedIndex {
   readonly slices: ReadonlyMap<RawKey, PlacedEntry>;
 }
 
+/** Of an index up to this size, 4 MiB, decoded entries are kept: some 100,000 tensors, in at most 50 MB. */
+const KEPT_INDEX_BYTES = 4 * 1024 * 1024;
+
 /** The `.index` file of a checkpoint. Reads only the blocks that are asked for. */
 export class CheckpointIndex {
   readonly name: string;
@@ -25,6 +28,9 @@ export class CheckpointIndex {
   readonly header: BundleHeader;
   /** Of the file. */
   readonly byteLength: number;
+
+  /** The tensors, once all have been listed, so that a list and what is read of it afterwards decode each entry once. */
+  private kept: ReadonlyMap<RawKey, PlacedEntry> | undefined;
 
   private constructor(table: TableReader, header: BundleHeader, byteLength: number) {
     this.name = table.name;
@@ -51,6 +57,8 @@ export class CheckpointIndex {
   /** The entry of a key, or undefined. @throws CorruptionError (`table-block`, `table-entry`, `bundle-entry`) */
   async get(rawKey: RawKey): Promise<PlacedEntry | undefined> {
     if (rawKey === HEADER_KEY) return undefined;
+    const kept = this.kept?.get(rawKey);
+    if (kept !== undefined) return kept;
     const found = await this.table.get(rawKey);
     return found === undefined ? undefined : this.decode(found);
   }
@@ -60,25 +68,38 @@ export class CheckpointIndex {
    * default, and the rest follows.
    */
   async *tensors(onDamage: (error: CairnError, rawKey?: RawKey) => void = rethrow): AsyncGenerator<PlacedEntry> {
+    if (this.kept !== undefined) {
+      yield* this.kept.values();
+      return;
+    }
+    const listed = new Map<RawKey, PlacedEntry>();
+    let isKept = this.byteLength <= KEPT_INDEX_BYTES;
+    const noteDamage = (error: unknown, rawKey?: RawKey): void => {
+      isKept = false;
+      passOn(error, onDamage, rawKey);
+    };
     const owners = new SliceOwners(this);
     for (let block = 0; block < this.table.blocks.length; block++) {
       let entries: TableEntry[];
       try {
         entries = await this.table.blockEntries(block);
       } catch (error) {
-        passOn(error, onDamage);
+        noteDamage(error);
         continue;
       }
       for (const found of entries) {
         if (found.key === HEADER_KEY) continue;
         try {
           if (found.key.charCodeAt(0) === 0 && (await owners.isSlice(found.key))) continue;
-          yield this.decode(found);
+          const placed = this.decode(found);
+          if (isKept) listed.set(placed.rawKey, placed);
+          yield placed;
         } catch (error) {
-          passOn(error, onDamage, found.key);
+          noteDamage(error, found.key);
         }
       }
     }
+    if (isKept) this.kept = listed;
   }
 
   /** Reads all entries at once. */

@@ -81,7 +81,7 @@ export class CheckpointReader implements TensorSource {
     let damage: CairnError | undefined;
     for await (const placed of this.index.tensors((error) => (damage ??= error))) {
       try {
-        yield infoOf(placed, await this.sliceShards(placed));
+        yield infoOf(placed, placed.entry.slices.length === 0 ? undefined : await this.sliceShards(placed));
       } catch (error) {
         damage ??= error as CairnError;
       }
