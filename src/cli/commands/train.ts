@@ -1,5 +1,5 @@
 import { Command } from "commander";
-import type { SuperviseOptions, TrainingResult } from "../../training/job/supervisor.js";
+import type { SuperviseOptions, TrainingResult } from "../../training/job/supervise-options.js";
 import type { ModelDefinition } from "../../training/model/model-definition.js";
 import { runCommand } from "../run.js";
 import type { Terminal } from "../terminal.js";

@@ -53,18 +53,7 @@ export class Evaluator {
   async startFrom(modelVersion: number): Promise<void> {
     this.evaluatedThrough = modelVersion;
     this.round = undefined;
-    const record = await readMetrics(this.files, this.root);
-    const stale = record?.versions.filter(({ version }) => version > modelVersion) ?? [];
-    if (record !== undefined && stale.length > 0) {
-      const [first, ...rest] = record.versions.filter(({ version }) => version <= modelVersion);
-      if (first === undefined) await this.files.remove(metricsPath(this.root));
-      else
-        await recordMetrics(this.files, this.root, {
-          ...first,
-          best: record.best,
-          isKept: (version) => rest.some((one) => one.version === version),
-        });
-    }
+    await forgetMetrics(this.files, this.root, modelVersion);
     await this.savePending();
   }
 
@@ -154,4 +143,13 @@ export class Evaluator {
     const { evaluatedThrough } = this;
     await writeJson(this.files, pendingEvaluationPath(this.root), { evaluationSteps, evaluatedThrough });
   }
+}
+
+/** Forgets the metrics of versions after one: what gets their numbers from now on is something else. */
+export async function forgetMetrics(files: FileStore, root: string, modelVersion: number): Promise<void> {
+  const record = await readMetrics(files, root);
+  if (record === undefined || record.versions.every(({ version }) => version <= modelVersion)) return;
+  const [first] = record.versions;
+  if (first === undefined || first.version > modelVersion) await files.remove(metricsPath(root));
+  else await recordMetrics(files, root, { ...first, best: record.best, isKept: (version) => version <= modelVersion });
 }

@@ -6,8 +6,8 @@ import { localFiles } from "../../platform/node/index.js";
 import { METRICS } from "../model/metric-functions.js";
 import { dataSize, type ModelDefinition, metricsOf, optimizerOf } from "../model/model-definition.js";
 import type { EvaluationOptions } from "./evaluator.js";
-import type { MasterOptions } from "./master.js";
 import type { Strategy } from "./master-link.js";
+import type { MasterOptions } from "./master-options.js";
 import { TaskSchedule } from "./task-schedule.js";
 
 /** What a training is to be, apart from the processes that do it. */

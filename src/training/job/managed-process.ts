@@ -9,6 +9,13 @@ export interface ProcessEnd {
   readonly signal: NodeJS.Signals | null;
 }
 
+/** Options of {@link ManagedProcess}. */
+export interface ManagedProcessOptions {
+  readonly logPath: string;
+  /** Told of lines that the process prints as warnings. */
+  readonly onWarning?: ((text: string) => void) | undefined;
+}
+
 /** A process that was started here: what it prints goes to a log, and it is ended by its own id. */
 export class ManagedProcess {
   readonly name: string;
@@ -17,15 +24,17 @@ export class ManagedProcess {
   end: ProcessEnd | undefined;
   /** Told when it has ended. */
   readonly ended: Promise<ProcessEnd>;
+  private readonly onWarning: ManagedProcessOptions["onWarning"];
   private readonly child: ChildProcess;
   private readonly log: WriteStream;
   private output = "";
   private readonly waiters = new Set<() => void>();
 
   /** Starts a command. It is in a group of its own, so that Ctrl-C on the terminal does not reach it, and has to end when its standard input ends. */
-  constructor(name: string, command: readonly string[], logPath: string) {
+  constructor(name: string, command: readonly string[], { logPath, onWarning }: ManagedProcessOptions) {
     this.name = name;
     this.logPath = logPath;
+    this.onWarning = onWarning;
     mkdirSync(dirname(logPath), { recursive: true });
     this.log = createWriteStream(logPath, { flags: "a" });
     const [program = "", ...args] = command;
@@ -105,6 +114,7 @@ export class ManagedProcess {
 
   private take(data: Buffer): void {
     this.log.write(data);
+    for (const [, text = ""] of data.toString("utf8").matchAll(/^warning: (.*)$/gm)) this.onWarning?.(text);
     // What is waited for comes first.
     if (this.output.length < 65_536) this.output += data.toString("utf8");
     for (const wake of [...this.waiters]) wake();

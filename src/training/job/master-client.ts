@@ -17,7 +17,6 @@ import { type CallOptions, GrpcChannel } from "../grpc-channel.js";
 import type { AnswerEncoder } from "../grpc-server.js";
 import { GRPC, RpcError } from "../grpc-status.js";
 import { callUnary, pathOf } from "./grpc-service.js";
-import type { Servers } from "./master.js";
 import type {
   EvaluationOutputs,
   Job,
@@ -27,6 +26,7 @@ import type {
   WorkerProgress,
   WorkerTask,
 } from "./master-link.js";
+import type { Servers } from "./master-options.js";
 import type { CommRank, ReduceCall, Reduced } from "./reducer.js";
 import { decodeTask } from "./task-messages.js";
 

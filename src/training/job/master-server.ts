@@ -1,6 +1,7 @@
 import type { UnaryHandler } from "../grpc-server.js";
 import { GrpcServer, type ListenOptions } from "../grpc-server.js";
-import { Master, type MasterOptions } from "./master.js";
+import { Master } from "./master.js";
+import type { MasterOptions } from "./master-options.js";
 import { masterHandlers } from "./master-service.js";
 
 /** How often a master looks around, in milliseconds. */

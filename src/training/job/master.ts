@@ -1,9 +1,6 @@
 import { randomInt } from "node:crypto";
-import { basename, dirname } from "node:path";
-import type { FileStore } from "../../bytes/file-store.js";
 import { type ErrorCode, UsageError } from "../../errors.js";
-import { readMetrics } from "../../formats/elasticdl/metrics.js";
-import { type EvaluationOptions, Evaluator } from "./evaluator.js";
+import { Evaluator, forgetMetrics } from "./evaluator.js";
 import type {
   EvaluationOutputs,
   Job,
@@ -14,10 +11,11 @@ import type {
   WorkerProgress,
   WorkerTask,
 } from "./master-link.js";
-import { readProgress, writeProgress } from "./progress-record.js";
+import type { MasterOptions, MasterStatus, Phase, Servers } from "./master-options.js";
+import { ProgressKeeper } from "./progress-keeper.js";
 import { type CommRank, type ReduceCall, type Reduced, Reducer } from "./reducer.js";
 import { TaskQueue } from "./task-queue.js";
-import type { ScheduledTask, TaskSchedule } from "./task-schedule.js";
+import type { ScheduledTask } from "./task-schedule.js";
 
 /** How often a task may fail by its own fault. */
 const MAX_ATTEMPTS = 3;
@@ -30,55 +28,6 @@ const FATAL: ReadonlySet<string> = new Set<ErrorCode>([
   "unknown-parameter",
   "unknown-initializer",
 ]);
-
-/** Where a training is: before it, in it, before the last evaluation, behind it, or broken off. */
-export type Phase = "waiting" | "training" | "trained" | "finished" | "failed";
-
-/** The parameter servers that there are, or what workers begin with that keep the model themselves. */
-export interface Servers extends ServersOfTask {
-  /** The version that they began with. */
-  readonly modelVersion: number;
-}
-
-/** Options of {@link Master.start}. */
-export interface MasterOptions {
-  readonly job: Job;
-  readonly schedule: TaskSchedule;
-  /** Tells the runs of a training apart. */
-  readonly jobId: string;
-  readonly files: FileStore;
-  /** Where versions are saved; nothing is kept of the progress when absent. */
-  readonly checkpointDir?: string | undefined;
-  /** Workers that train together where they keep the model themselves. */
-  readonly numWorkers?: number | undefined;
-  /** The version directory that training begins with. */
-  readonly initPath?: string | undefined;
-  readonly evaluation?: EvaluationOptions | undefined;
-  /** The time, in milliseconds. */
-  readonly now: () => number;
-  /** A worker that says nothing for so long has lost its task. */
-  readonly workerTimeoutMs: number;
-  /** Servers that cannot be reached for so long end the training. */
-  readonly serverTimeoutMs: number;
-}
-
-/** How a training is. */
-export interface MasterStatus {
-  readonly phase: Phase;
-  readonly modelVersion: number;
-  readonly loss: number;
-  readonly epoch: number;
-  readonly tasksDone: number;
-  readonly taskCount: number;
-  readonly evaluated: Evaluator["last"];
-  /** Why training ended, or failed. */
-  readonly reason: string;
-  readonly code: string;
-  readonly needsRollback: boolean;
-  readonly generation: number;
-  /** What somebody should know; each is given once. */
-  readonly notes: readonly string[];
-}
 
 interface Issued {
   readonly workerId: number;
@@ -93,6 +42,7 @@ interface Issued {
 export class Master implements MasterLink {
   private readonly options: MasterOptions;
   private readonly queue: TaskQueue;
+  private readonly keeper: ProgressKeeper;
   private readonly evaluator: Evaluator | undefined;
   private readonly reducer: Reducer;
   private readonly issued = new Map<number, Issued>();
@@ -112,14 +62,13 @@ export class Master implements MasterLink {
   private taskCounter = randomInt(2 ** 30);
   private unavailableSinceMs: number | undefined;
   private finalVersion: number | undefined;
-  private isDirty = false;
-  private lastWrite = { atMs: 0, tookMs: 0 };
   private pendingNotes: string[] = [];
   private work: Promise<unknown> = Promise.resolve();
 
   private constructor(options: MasterOptions) {
     this.options = options;
     this.queue = new TaskQueue(options.schedule);
+    this.keeper = new ProgressKeeper(options, this.queue);
     this.reducer = new Reducer(options.numWorkers ?? 1);
     const { evaluation, checkpointDir, files } = options;
     if (evaluation !== undefined && evaluation.steps > 0) {
@@ -224,15 +173,17 @@ export class Master implements MasterLink {
         this.isUnaligned = false;
         this.modelVersion = servers.modelVersion;
         this.finalVersion = undefined;
-        await this.evaluator?.startFrom(servers.modelVersion);
-        this.isDirty = true;
+        const { files, checkpointDir } = this.options;
+        if (this.evaluator !== undefined) await this.evaluator.startFrom(servers.modelVersion);
+        else if (checkpointDir !== undefined) await forgetMetrics(files, checkpointDir, servers.modelVersion);
+        this.keeper.isDirty = true;
       }
       this.servers = servers;
       this.needsRollback = false;
       this.unavailableSinceMs = undefined;
       if (this.phase === "waiting" || (isNew && this.phase === "trained")) this.phase = "training";
       this.advance();
-      await this.save(true);
+      await this.keeper.save(true, this.generation);
     });
   }
 
@@ -269,7 +220,7 @@ export class Master implements MasterLink {
         await this.evaluator?.close();
       }
       this.advance();
-      await this.save(false);
+      await this.keeper.save(false, this.generation);
     });
   }
 
@@ -372,7 +323,7 @@ export class Master implements MasterLink {
     this.attempts.delete(index);
     this.modelVersion = Math.max(this.modelVersion, modelVersion);
     this.unavailableSinceMs = undefined;
-    this.isDirty = true;
+    this.keeper.isDirty = true;
     const { maxStep } = this.options.job;
     if (maxStep > 0 && modelVersion >= maxStep) this.stop(`version ${modelVersion} was reached`);
   }
@@ -404,56 +355,13 @@ export class Master implements MasterLink {
     if (this.endReason === "") this.endReason = "all data were trained with";
   }
 
-  /** Reads what is known of the training that this one goes on with. */
+  /** Takes over what is known of the training that this one goes on with. */
   private async recall(): Promise<void> {
-    const { files, checkpointDir, initPath, jobId, schedule } = this.options;
-    const own = checkpointDir === undefined ? undefined : await readProgress(files, checkpointDir);
-    if (own?.jobId === jobId) {
-      // This master was restarted: the servers go on.
-      this.queue.restore(own);
-      this.generation = own.generation;
-      await this.evaluator?.recall();
-      return;
-    }
-    if (initPath === undefined) {
-      await this.clearMetrics();
-      return;
-    }
-    const root = dirname(initPath);
-    const known = basename(root) === "" ? undefined : await readProgress(files, root);
-    if (known?.fingerprint === schedule.fingerprint) {
-      this.queue.restore(known);
-      // Several workers, or pushes at any time: the versions don't tell how many batches were done.
-      this.isUnaligned = known.isExact !== true;
-    } else {
-      this.queue.baseVersion = parseVersion(initPath);
-      const why = known === undefined ? "there is no record of it" : "they are dealt out otherwise now";
-      this.note(`the data begin anew: ${why}`);
-    }
-  }
-
-  private async clearMetrics(): Promise<void> {
-    const { files, checkpointDir } = this.options;
-    if (checkpointDir !== undefined && (await readMetrics(files, checkpointDir)) !== undefined)
-      await this.evaluator?.startFrom(0);
-  }
-
-  /** Keeps the progress, if it has changed and not so often that writing it takes a noticeable share of the time. */
-  private async save(isUrgent: boolean): Promise<void> {
-    const { files, checkpointDir, jobId, schedule, now } = this.options;
-    if (checkpointDir === undefined || !this.isDirty) return;
-    if (!isUrgent && now() - this.lastWrite.atMs < 20 * this.lastWrite.tookMs) return;
-    this.isDirty = false;
-    const startMs = now();
-    const { fingerprint } = schedule;
-    await writeProgress(files, checkpointDir, {
-      fingerprint,
-      jobId,
-      generation: this.generation,
-      isExact: this.options.job.isExact,
-      ...this.queue.state(),
-    });
-    this.lastWrite = { atMs: now(), tookMs: now() - startMs };
+    const { generation, isUnaligned, isRestarted, note } = await this.keeper.recall();
+    this.generation = generation;
+    this.isUnaligned = isUnaligned;
+    if (note !== undefined) this.note(note);
+    if (isRestarted) await this.evaluator?.recall();
   }
 
   /** One piece of work on files at a time. */
@@ -462,8 +370,4 @@ export class Master implements MasterLink {
     this.work = done.catch(() => {});
     return done;
   }
-}
-
-function parseVersion(path: string): number {
-  return Number(/(\d+)$/.exec(path)?.[1] ?? 0);
 }

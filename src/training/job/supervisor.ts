@@ -2,7 +2,6 @@ import { randomUUID } from "node:crypto";
 import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { type CairnError, type ErrorCode, isCairnError, StorageError } from "../../errors.js";
-import type { Layout } from "../../formats/elasticdl/names.js";
 import { listVersions } from "../../formats/elasticdl/versions.js";
 import { localFiles } from "../../platform/node/index.js";
 import type { JobStatus } from "../../proto/gen/cairn/training_pb.js";
@@ -10,6 +9,7 @@ import { type JobOptions, masterArguments } from "./job-options.js";
 import { ManagedProcess } from "./managed-process.js";
 import { MasterClient } from "./master-client.js";
 import { findAfterFault, findStart, prune, type StartVersion } from "./start-version.js";
+import { type SuperviseOptions, serverArguments, type TrainingResult } from "./supervise-options.js";
 
 /** How often the processes are looked at, in milliseconds. */
 const LOOK_MS = 100;
@@ -23,39 +23,6 @@ const END_GRACE_MS = 5_000;
 const MAX_RESTARTS = 20;
 /** How often a worker may end by its own fault. */
 const MAX_WORKER_FAULTS = 3;
-
-/** Options of {@link superviseTraining}. */
-export interface SuperviseOptions extends Omit<JobOptions, "initPath"> {
-  /** The module with the model definition. */
-  readonly definitionPath: string;
-  /** How cairn's command line is started: program and first arguments. */
-  readonly command: readonly string[];
-  readonly numPs: number;
-  readonly optimizer: { readonly type: string; readonly args: string };
-  /** A version directory, a checkpoint directory, or `latest`. */
-  readonly checkpointDirForInit?: string | undefined;
-  readonly syncVersionTolerance: number;
-  readonly lrStalenessModulation: boolean;
-  readonly layout: Layout;
-  /** The folder that gets a log of each process. */
-  readonly logDir: string;
-  readonly signal: AbortSignal;
-  /** Told what happens: what was restarted, saved, passed over. */
-  readonly onNote: (text: string) => void;
-  readonly onStatus: (status: JobStatus) => void;
-  /** Told of the processes that are there, by their names. */
-  readonly onProcess?: ((name: string, pid: number) => void) | undefined;
-}
-
-/** How a training ended. */
-export interface TrainingResult {
-  readonly modelVersion: number;
-  /** Why it ended. */
-  readonly reason: string;
-  /** Of the last evaluation. */
-  readonly metrics: Readonly<Record<string, number>>;
-  readonly restarts: { readonly servers: number; readonly workers: number; readonly master: number };
-}
 
 /**
  * Trains with processes on this machine, sees that they go on when one of them dies, and ends them all.
@@ -238,7 +205,7 @@ class Supervisor {
     this.generation++;
     const { numPs } = this.options;
     this.servers = Array.from({ length: numPs }, (_, psId) =>
-      this.spawn(`ps-${psId}`, this.serverArguments(psId, start)),
+      this.spawn(`ps-${psId}`, serverArguments(this.options, psId, start)),
     );
     const addresses: string[] = [];
     for (const server of this.servers) {
@@ -266,34 +233,6 @@ class Supervisor {
     server.kill("SIGKILL");
     await server.ended;
     return server.error();
-  }
-
-  private serverArguments(psId: number, start: StartVersion | undefined): string[] {
-    const { options } = this;
-    const args = ["ps", "--port", "0", "--ps-id", String(psId), "--num-ps", String(options.numPs)];
-    args.push("--opt-type", options.optimizer.type, "--opt-args", options.optimizer.args);
-    args.push("--seed", String(options.seed), "--end-with-input");
-    if (options.useAsync) args.push("--use-async");
-    else
-      args.push(
-        "--grads-to-wait",
-        String(options.gradsToWait),
-        "--sync-version-tolerance",
-        String(options.syncVersionTolerance),
-      );
-    if (options.lrStalenessModulation) args.push("--lr-staleness-modulation");
-    if (options.checkpointDir !== undefined) {
-      args.push("--checkpoint-dir", options.checkpointDir, "--checkpoint-steps", String(options.checkpointSteps));
-      args.push(
-        "--keep-checkpoint-max",
-        String(options.keepCheckpointMax),
-        "--layout",
-        options.layout,
-        "--save-on-exit",
-      );
-    }
-    if (start !== undefined) args.push("--checkpoint-dir-for-init", start.path);
-    return args;
   }
 
   private startWorker(workerId: number): void {
@@ -342,6 +281,15 @@ class Supervisor {
     this.servers = [];
     const { checkpointDir } = this.options;
     const last = checkpointDir === undefined ? undefined : await findAfterFault(localFiles, checkpointDir);
+    if (checkpointDir !== undefined && last === undefined) {
+      throw new StorageError("training-failed", "the servers ended at different versions, and no version is complete", {
+        hint: "Save more often, with --checkpoint-steps.",
+      });
+    }
+    if (last !== undefined && last.modelVersion < status.modelVersion) {
+      const text = `the last complete version is ${last.modelVersion}: the servers ended at different ones, up to ${status.modelVersion}`;
+      this.options.onNote(text);
+    }
     this.finalVersion = last?.modelVersion ?? status.modelVersion;
     const { finalVersion } = this;
     await this.tell((client) => client.setTrained(finalVersion));
@@ -411,7 +359,10 @@ class Supervisor {
 
   private spawn(name: string, args: readonly string[]): ManagedProcess {
     const { command, logDir, onProcess } = this.options;
-    const started = new ManagedProcess(name, [...command, ...args], join(logDir, `${name}.log`));
+    const started = new ManagedProcess(name, [...command, ...args], {
+      logPath: join(logDir, `${name}.log`),
+      onWarning: (text) => this.options.onNote(`${name}: ${text}`),
+    });
     if (started.pid !== undefined) onProcess?.(name, started.pid);
     return started;
   }

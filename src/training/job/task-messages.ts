@@ -30,10 +30,12 @@ export function encodeTask(task: WorkerTask): MessageInitShape<typeof TaskSchema
   }
   const extendedConfig = {
     [CONFIG.epoch]: String(task.epoch),
-    [CONFIG.startVersion]: String(task.startVersion),
+    // Below 0 only where several workers train, who have no use for it.
+    [CONFIG.startVersion]: String(Math.max(0, task.startVersion)),
     ...serversConfig(task),
   };
-  return { taskId, type: TaskType.TRAINING, modelVersion: task.startVersion, shard: range, extendedConfig };
+  const modelVersion = Math.max(0, task.startVersion);
+  return { taskId, type: TaskType.TRAINING, modelVersion, shard: range, extendedConfig };
 }
 
 function serversConfig({ generation, addresses, isRestored, startPath }: ServersOfTask): Record<string, string> {

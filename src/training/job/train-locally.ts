@@ -6,9 +6,10 @@ import { type JobStatus, JobStatusSchema } from "../../proto/gen/cairn/training_
 import type { ModelDefinition } from "../model/model-definition.js";
 import { type JobOptions, masterOptions } from "./job-options.js";
 import { LocalStore, storeOptions } from "./local-store.js";
-import { Master, type MasterStatus } from "./master.js";
+import { Master } from "./master.js";
+import type { MasterStatus } from "./master-options.js";
 import { findStart, prune } from "./start-version.js";
-import type { TrainingResult } from "./supervisor.js";
+import type { TrainingResult } from "./supervise-options.js";
 import { runWorker } from "./worker.js";
 
 /** How often the master looks around, in milliseconds. */

@@ -2,7 +2,7 @@ import { pathToFileURL } from "node:url";
 import { CairnError, NotFoundError, UsageError } from "../../errors.js";
 import { parseInitializer } from "../initializers.js";
 import { parseOptimizer } from "../optimizers.js";
-import type { Columns, ColumnValues } from "./columns.js";
+import type { Columns } from "./columns.js";
 import { METRICS, type MetricFunction } from "./metric-functions.js";
 import type { Tf, TfModel, TfTensor } from "./tfjs.js";
 
@@ -217,5 +217,3 @@ function wrong(what: string, expected: string, actual: unknown): UsageError {
   const shown = typeof actual === "object" && actual !== null ? "another object" : String(actual);
   return new UsageError("usage", what, { expected, actual: shown });
 }
-
-export type { ColumnValues };
