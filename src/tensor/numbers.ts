@@ -81,11 +81,6 @@ export function decodeNumbers(dtype: DType, bytes: Uint8Array): ArrayLike<number
   return DECODERS[dtype]?.(bytes);
 }
 
-/** Whether {@link decodeNumbers} knows a dtype. */
-export function isNumeric(dtype: DType): boolean {
-  return DECODERS[dtype] !== undefined;
-}
-
 /** Dtypes that {@link encodeFloats} writes. */
 export type FloatDType = "float64" | "float32" | "float16" | "bfloat16";
 
