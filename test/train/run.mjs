@@ -171,6 +171,23 @@ await test("workers that average their gradients go on when one is killed, and o
   assert.ok(metrics.mse < 0.2, `mse ${metrics.mse}`);
 });
 
+await test("when all of them are killed they begin again from the newest complete version", async () => {
+  const directory = newDir();
+  const args = ["--strategy", "allreduce", "--num-workers", "2", "--num-epochs", "6"];
+  let isKilled = false;
+  const ended = await train(["--checkpoint-dir", directory, ...args], {
+    onLine: (line) => {
+      if (isKilled || !line.startsWith("saved version")) return;
+      isKilled = true;
+      for (const name of ["worker-0", "worker-1"]) process.kill(pidOf(directory, name), "SIGKILL");
+    },
+  });
+  const { latest, restarts } = result(ended);
+  assert.match(ended.stderr, /all workers have ended: back to version \d+/);
+  assert.equal(restarts.servers, 1);
+  assert.deepEqual(readdirSync(latest), ["variables-0-of-1.chkpt"]);
+});
+
 await test(`servers that are killed ${isLong ? "20" : "3"} times give the same model`, async () => {
   const options = { count: isLong ? 20 : 3, random: randomBy(7), gapMs: 1500 };
   const disturbed = await trainDisturbed(exact, ["ps-0", "ps-1"], options);
