@@ -7,9 +7,13 @@
 export interface TfTensor {
   readonly dtype: string;
   readonly shape: readonly number[];
+  /** The same data under another handle. */
   clone(): TfTensor;
+  /** The elements, as a typed array or strings. */
   data(): Promise<unknown>;
+  /** The bytes of the elements; of strings, one array each. */
   bytes(): Promise<Uint8Array | Uint8Array[]>;
+  /** Gives the memory back. */
   dispose(): void;
 }
 
@@ -17,6 +21,7 @@ export interface TfTensor {
 export interface TfVariable extends TfTensor {
   readonly name: string;
   readonly trainable: boolean;
+  /** Puts the elements of a tensor of its shape and dtype into it. */
   assign(value: TfTensor): void;
 }
 
@@ -28,6 +33,7 @@ export interface TfLayerVariable {
 /** A layer of TF.js. */
 export interface TfLayer {
   readonly name: string;
+  /** `Dense`, `Adam`. */
   getClassName(): string;
   readonly weights: readonly TfLayerVariable[];
 }
@@ -39,8 +45,10 @@ export interface TfLayersModel extends TfLayer {
 
 /** An optimizer of `@tensorflow/tfjs-core` (`tf.train.adam` and the others). */
 export interface TfOptimizer {
+  /** `Dense`, `Adam`. */
   getClassName(): string;
   readonly iterations: number;
+  /** One step. */
   applyGradients(gradients: never): void;
 }
 
