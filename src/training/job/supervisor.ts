@@ -5,6 +5,7 @@ import { type CairnError, type ErrorCode, isCairnError, StorageError } from "../
 import { listVersions } from "../../formats/elasticdl/versions.js";
 import { localFiles } from "../../platform/node/index.js";
 import type { JobStatus } from "../../proto/gen/cairn/training_pb.js";
+import { alignServers } from "./align-servers.js";
 import { type JobOptions, masterArguments } from "./job-options.js";
 import { ManagedProcess } from "./managed-process.js";
 import { MasterClient } from "./master-client.js";
@@ -53,6 +54,7 @@ class Supervisor {
   private readonly lostPeers = new Set<number>();
   private readonly restarts = { servers: 0, workers: 0, master: 0 };
   private restartsInRow = 0;
+  private alignFailures = 0;
   private bestProgress = 0;
   private generation = 0;
   private finalVersion: number | undefined;
@@ -92,6 +94,8 @@ class Supervisor {
   async close(): Promise<void> {
     await Promise.all(this.workers.map((worker) => worker.stop(END_GRACE_MS)));
     await this.client?.close();
+    const areAlive = this.servers.length > 0 && this.servers.every(({ end }) => end === undefined);
+    if (areAlive) await this.align().catch(() => {});
     // What has not been trained need not be saved.
     if (this.bestProgress <= (this.start?.modelVersion ?? 0)) for (const server of this.servers) server.kill("SIGKILL");
     await Promise.all([
@@ -276,6 +280,7 @@ class Supervisor {
 
   /** All is trained: the servers save their last state and end. */
   private async saveLast(status: JobStatus): Promise<void> {
+    if (!(await this.align())) return;
     const ends = await Promise.all(this.servers.map((server) => server.stop(SAVE_GRACE_MS)));
     if (ends.some(({ code }) => code !== 0)) return this.rollBack("a server ended before it had saved its last state");
     this.servers = [];
@@ -293,6 +298,19 @@ class Supervisor {
     this.finalVersion = last?.modelVersion ?? status.modelVersion;
     const { finalVersion } = this;
     await this.tell((client) => client.setTrained(finalVersion));
+  }
+
+  /** Brings the servers to one version. False when one cannot be reached, which the next look finds gone. */
+  private async align(): Promise<boolean> {
+    const { useAsync, gradsToWait } = this.options;
+    try {
+      await alignServers(this.serversMessage?.addresses ?? [], useAsync ? 1 : gradsToWait);
+      return true;
+    } catch (error) {
+      if (!isCairnError(error, "rpc-failed") || ++this.alignFailures > MAX_RESTARTS) throw error;
+      await delay(LOOK_MS);
+      return false;
+    }
   }
 
   private async finish(status: JobStatus): Promise<TrainingResult> {
