@@ -11,8 +11,8 @@ import { applyRetention, planRetention } from "../../src/formats/elasticdl/reten
 import { TrainingDirectory } from "../../src/formats/elasticdl/versioned.js";
 import { writeVersion } from "../../src/formats/elasticdl/write-version.js";
 import { writeSafetensors } from "../../src/formats/safetensors/write.js";
-import { LocalFiles } from "../../src/platform/node/local-files.js";
 import { openTensors } from "../../src/ops/tensors.js";
+import { LocalFiles } from "../../src/platform/node/local-files.js";
 import { interleaved, seededRandom } from "../support/interleaving-store.js";
 import { randomBytes } from "../support/odd-sources.js";
 import { modelAt, planWith, tensorsAt } from "./writers.js";
@@ -29,7 +29,7 @@ async function together(seed: number, store: FileStore, programs: readonly ((fil
 }
 
 /** The one number that every element of a path has; a mix is an error. */
-async function valueOf(files: FileStore, path: string): Promise<number> {
+async function numberAt(files: FileStore, path: string): Promise<number> {
   const { tensors } = await openTensors(files, path);
   try {
     const values = new Set<number>();
@@ -56,7 +56,7 @@ describe("two savers at once", () => {
         (files) => writeCheckpoint(files, "d/c", planWith(1, 2), { overwrite }),
         (files) => writeCheckpoint(files, "d/c", planWith(2, 3), { overwrite }),
       ]);
-      const value = await valueOf(store, "d/c");
+      const value = await numberAt(store, "d/c");
       expect([1, 2], `seed ${seed}`).toContain(value);
       expect(done).toBeGreaterThan(0);
       if (!overwrite) expect(done).toBe(1);
@@ -73,7 +73,7 @@ describe("two savers at once", () => {
         (files) => writeSafetensors(files, "m", planWith(1, 2), { overwrite }),
         (files) => writeSafetensors(files, "m", planWith(2, 3), { overwrite }),
       ]);
-      expect([1, 2], `seed ${seed}`).toContain(await valueOf(store, "m"));
+      expect([1, 2], `seed ${seed}`).toContain(await numberAt(store, "m"));
       expect(done).toBeGreaterThan(0);
     }
   });
@@ -99,12 +99,12 @@ describe("who reads while it is written", () => {
     for (const seed of SEEDS) {
       const store = new MemoryStore();
       await writeCheckpoint(store, "d/c", planWith(1, 3));
-      const read = async (files: FileStore) => void seen.add(await valueOf(files, "d/c"));
+      const read = async (files: FileStore) => void seen.add(await numberAt(files, "d/c"));
       await together(seed, store, [
         (files) => writeCheckpoint(files, "d/c", planWith(2, 2), { overwrite: true }),
         ...Array.from({ length: 8 }, () => read),
       ]);
-      expect(await valueOf(store, "d/c")).toBe(2);
+      expect(await numberAt(store, "d/c")).toBe(2);
     }
     expect([...seen].filter((value) => value !== 1 && value !== 2)).toEqual([]);
     expect(seen.has(1)).toBe(true);
@@ -115,13 +115,13 @@ describe("who reads while it is written", () => {
     for (const seed of SEEDS) {
       const store = new MemoryStore();
       await writeSafetensors(store, "m", planWith(1, 3));
-      const read = async (files: FileStore) => void seen.add(await valueOf(files, "m"));
+      const read = async (files: FileStore) => void seen.add(await numberAt(files, "m"));
       const done = await together(seed, store, [
         (files) => writeSafetensors(files, "m", planWith(2, 2), { overwrite: true }),
         ...Array.from({ length: 6 }, () => read),
       ]);
       expect(done).toBeGreaterThan(0);
-      expect([1, 2]).toContain(await valueOf(store, "m"));
+      expect([1, 2]).toContain(await numberAt(store, "m"));
     }
     expect([...seen].filter((value) => value !== 1 && value !== 2)).toEqual([]);
   });
@@ -175,7 +175,7 @@ describe("who reads while it is written", () => {
   it("opens one checkpoint many times at once", async () => {
     const store = new MemoryStore();
     await writeCheckpoint(store, "d/c", planWith(3, 2));
-    const values = await Promise.all(Array.from({ length: 40 }, () => valueOf(store, "d/c")));
+    const values = await Promise.all(Array.from({ length: 40 }, () => numberAt(store, "d/c")));
     expect(new Set(values)).toEqual(new Set([3]));
     const reader = await openCheckpoint("d/c", { files: store });
     const parts = await Promise.all(Array.from({ length: 40 }, async () => (await reader.data("a0")).read(0, 400)));
