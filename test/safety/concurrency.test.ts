@@ -65,6 +65,35 @@ describe("two savers at once", () => {
     expect(winners.size).toBe(2);
   });
 
+  it("of one new prefix refuse the one that comes second, however early it began", async () => {
+    const store = new MemoryStore();
+    const first = () => writeCheckpoint(store, "d/c", planWith(1, 2));
+    const second = writeCheckpoint(store, "d/c", planWith(2, 2), { beforeCommit: async () => void (await first()) });
+    await expect(second).rejects.toMatchObject({ code: "exists", file: "d/c.index" });
+    expect(await numberAt(store, "d/c")).toBe(1);
+    expect((await store.list("d")).map(({ path }) => path).filter((path) => path.includes("/."))).toEqual([]);
+  });
+
+  it("of one prefix do not take away what the other is still writing", async () => {
+    const store = new MemoryStore();
+    await writeCheckpoint(store, "d/c", planWith(9, 4));
+    const first = () => writeCheckpoint(store, "d/c", planWith(1, 5), { overwrite: true });
+    const beforeCommit = async () => void (await first());
+    await writeCheckpoint(store, "d/c", planWith(2, 2), { overwrite: true, beforeCommit });
+    expect(await numberAt(store, "d/c")).toBe(2);
+  });
+
+  it("of one prefix refuse the one whose files somebody has taken away", async () => {
+    const store = new MemoryStore();
+    await writeCheckpoint(store, "d/c", planWith(1, 2));
+    const tidy = async () => {
+      for (const { path } of await store.list("d")) if (path.includes(".cairn-")) await store.remove(path);
+    };
+    const save = writeCheckpoint(store, "d/c", planWith(2, 2), { overwrite: true, beforeCommit: tidy });
+    await expect(save).rejects.toMatchObject({ code: "file-changed" });
+    expect(await numberAt(store, "d/c")).toBe(1);
+  });
+
   it.each([false, true])("of one directory leave the one or the other (overwrite: %s)", async (overwrite) => {
     for (const seed of SEEDS) {
       const store = new MemoryStore();
