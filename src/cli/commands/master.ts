@@ -97,7 +97,7 @@ async function untilFinished(
     const { phase, modelVersion, reason, code, needsRollback, notes } = master.status();
     for (const note of notes) terminal.note(note);
     if (needsRollback) {
-      throw new StorageError("servers-disagree", "the parameter servers are not of one version", {
+      throw new StorageError("servers-disagree", "the parameter servers are not of one version, or do not answer", {
         hint: "Start them all anew with --checkpoint-dir-for-init and one version, and then the master.",
       });
     }

@@ -149,8 +149,9 @@ export class Master implements MasterLink {
   }
 
   /** See {@link MasterLink.reportProgress}. */
-  async reportProgress({ workerId, modelVersion, loss }: WorkerProgress): Promise<void> {
+  async reportProgress({ workerId, modelVersion, loss, batches }: WorkerProgress): Promise<void> {
     this.hear(workerId);
+    if (batches > 0) this.unavailableSinceMs = undefined;
     this.modelVersion = Math.max(this.modelVersion, modelVersion);
     this.loss = loss;
   }
@@ -206,12 +207,7 @@ export class Master implements MasterLink {
   tick(): Promise<void> {
     return this.serially(async () => {
       this.recoverStale();
-      if (
-        this.unavailableSinceMs !== undefined &&
-        this.options.now() - this.unavailableSinceMs > this.options.serverTimeoutMs
-      ) {
-        this.fail("rpc-failed", `the parameter servers cannot be reached for ${this.options.serverTimeoutMs / 1000} s`);
-      }
+      this.lookAtServers();
       if (this.phase !== "waiting" && this.phase !== "failed") await this.evaluator?.look();
       const isIdle = this.evaluator?.isIdle ?? true;
       if (this.phase === "trained" && this.finalVersion !== undefined && isIdle) {
@@ -260,6 +256,16 @@ export class Master implements MasterLink {
       if (issued.kind === "training") this.queue.giveBack(issued.index);
       else if (issued.kind === "evaluation") this.evaluator?.round?.giveBack(issued.index);
     }
+  }
+
+  /** Servers that are away for long are asked to be started anew; if that does not help, it is over. */
+  private lookAtServers(): void {
+    const { now, serverTimeoutMs } = this.options;
+    if (this.unavailableSinceMs === undefined) return;
+    const awayMs = now() - this.unavailableSinceMs;
+    if (awayMs > serverTimeoutMs) {
+      this.fail("rpc-failed", `the parameter servers cannot be reached for ${serverTimeoutMs / 1000} s`);
+    } else if (awayMs > serverTimeoutMs / 4) this.needsRollback = true;
   }
 
   private recoverStale(): void {

@@ -82,7 +82,7 @@ class Supervisor {
         this.take(status);
         if (status.phase === "finished") return this.finish(status);
         if (status.needsRollback && this.finalVersion === undefined)
-          await this.rollBack("the servers are not of one version");
+          await this.rollBack("the servers are not of one version, or do not answer");
         else if (status.phase === "trained" && this.finalVersion === undefined && this.hasServers)
           await this.saveLast(status);
       }

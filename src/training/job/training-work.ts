@@ -14,6 +14,8 @@ export interface TrainingWorkOptions {
   readonly model: TrainableModel;
   readonly job: Job;
   readonly store: ParameterStore;
+  /** The newest version that was seen of each server since they were started; it is kept here. */
+  readonly seen: number[];
   /** Told of every batch. */
   readonly report: (modelVersion: number, loss: number) => void;
   readonly signal?: AbortSignal | undefined;
@@ -64,8 +66,11 @@ export class TrainingWork {
     const { model, job, store } = this.options;
     await store.prepare(model.tableInfos);
     let pulled = await store.pullDense();
-    if (!pulled.isInitialized && isRestored) {
-      throw new StorageError("servers-disagree", "a parameter server has no variables, though all were restored");
+    if (!pulled.isInitialized && (isRestored || pulled.modelVersions.some((version) => version > 0))) {
+      throw new StorageError(
+        "servers-disagree",
+        "a parameter server has no variables, though others have been trained",
+      );
     }
     if (!pulled.isInitialized) {
       await store.pushModel({ dense: model.initialDense, tableInfos: model.tableInfos });
@@ -101,7 +106,7 @@ export class TrainingWork {
       const rate = model.definition.learningRate?.(this.modelVersion) ?? 0;
       this.isFresh = false;
       const { accepted, modelVersions } = await store.push(gradients, this.heldVersions, rate);
-      this.latestVersions = modelVersions;
+      this.see(modelVersions);
       if (accepted) return gradients.loss;
     }
     throw new StorageError("training-failed", `the gradients of a batch came too late ${MAX_RETRIES} times`, {
@@ -117,9 +122,24 @@ export class TrainingWork {
   }
 
   private hold(modelVersions: readonly number[]): void {
+    this.see(modelVersions);
     this.heldVersions = modelVersions;
-    this.latestVersions = modelVersions;
     this.isFresh = true;
+  }
+
+  /** Versions only grow: a server whose version is less than before was started anew, and the others were not. */
+  private see(modelVersions: readonly number[]): void {
+    const { seen } = this.options;
+    modelVersions.forEach((version, psId) => {
+      if (version < (seen[psId] ?? 0)) {
+        throw new StorageError("servers-disagree", `parameter server ${psId} has gone back to an older version`, {
+          expected: `at least ${seen[psId]}`,
+          actual: version,
+        });
+      }
+      seen[psId] = version;
+    });
+    this.latestVersions = modelVersions;
   }
 }
 

@@ -50,15 +50,10 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
       }
       const result = await attempt(task.taskId, signal, async () => {
         if (task.kind === "training") {
-          const work = new TrainingWork({ model, job, store: await stores.of(task), report, signal });
-          return work.run(task);
+          const store = await stores.of(task);
+          return new TrainingWork({ model, job, store, seen: stores.seen, report, signal }).run(task);
         }
-        if (task.kind === "save")
-          return saveLast(
-            await stores.of(task),
-            new TrainingWork({ model, job, store: await stores.of(task), report, signal }),
-            task,
-          );
+        if (task.kind === "save") return saveLast(model, stores, task);
         const outputs = await evaluation.run(task);
         await master.reportEvaluation({ workerId, ...outputs });
         return task.modelVersion;
@@ -88,13 +83,14 @@ async function waitFor(
     return;
   }
   const store = await stores.of(task);
-  await new TrainingWork({ model, job, store, report: () => {}, signal }).prepare(task);
+  await new TrainingWork({ model, job, store, seen: stores.seen, report: () => {}, signal }).prepare(task);
   if ("takePart" in store) await store.takePart?.((modelVersion) => model.definition.learningRate?.(modelVersion) ?? 0);
   await delay(TAKE_PART_MS, undefined, { signal });
 }
 
-async function saveLast(store: ParameterStore | OwnStore, work: TrainingWork, task: SaveTask): Promise<number> {
-  await work.prepare(task);
+async function saveLast(model: TrainableModel, stores: Stores, task: SaveTask): Promise<number> {
+  const store = await stores.of(task);
+  await new TrainingWork({ model, job: stores.job, store, seen: stores.seen, report: () => {} }).prepare(task);
   if ("saveLast" in store) return store.saveLast();
   throw new TypeError("servers save the model themselves");
 }
@@ -105,6 +101,8 @@ class Stores {
   private readonly options: WorkerOptions;
   private generation = 0;
   private store: ParameterStore | OwnStore | undefined;
+  /** The newest version that was seen of each server of this generation. */
+  seen: number[] = [];
 
   constructor(options: WorkerOptions, job: Job) {
     this.options = options;
@@ -115,6 +113,7 @@ class Stores {
     if (this.store !== undefined && servers.generation === this.generation) return this.store;
     await this.close();
     this.store = await this.options.openStore(servers, this.job);
+    if (servers.generation !== this.generation) this.seen = [];
     this.generation = servers.generation;
     return this.store;
   }
