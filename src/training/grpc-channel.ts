@@ -64,6 +64,13 @@ export class GrpcChannel {
     await new Promise<void>((resolve) => session.close(resolve));
   }
 
+  /** Ends the connection at once, with the calls that are under way: a server that hangs is not waited for. */
+  abort(): void {
+    const { session } = this;
+    this.session = undefined;
+    session?.destroy();
+  }
+
   /** Sends a request and takes the answer; ends when the stream is closed, and nothing of the request is needed any more. */
   private exchange(path: string, request: Uint8Array, receiver: MessageReceiver, options: CallOptions): Promise<void> {
     const { timeoutMs, signal } = options;

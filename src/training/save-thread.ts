@@ -7,7 +7,7 @@ import { isCairnError } from "../errors.js";
 import { rankVersions, readMetrics } from "../formats/elasticdl/metrics.js";
 import { formatShardName, formatVersionName } from "../formats/elasticdl/names.js";
 import { isPending, readPendingEvaluation } from "../formats/elasticdl/pending-evaluation.js";
-import { publishShard, stagingPath, tidySide, uniqueName } from "../formats/elasticdl/publish.js";
+import { createAmongOthers, publishShard, stagingPath, tidySide, uniqueName } from "../formats/elasticdl/publish.js";
 import { applyRetention, planRetention } from "../formats/elasticdl/retention.js";
 import { findProblem, listVersions } from "../formats/elasticdl/versions.js";
 import { localFiles } from "../platform/node/index.js";
@@ -57,7 +57,7 @@ async function save({ number, snapshot, target, keepCheckpointMax }: SaveJob): P
   const versionPath = joinPath(directory, formatVersionName(snapshot.modelVersion, layout));
   const path = joinPath(versionPath, name);
   const temporary = joinPath(stagingPath(directory), uniqueName(`${snapshot.modelVersion}.${name}`));
-  const sink = await localFiles.create(temporary);
+  const sink = await createAmongOthers(localFiles, temporary);
   try {
     await writeSnapshot(sink, snapshot, target, { imageAt, rest: () => delay(restMs) });
     await sink.close();

@@ -1,4 +1,5 @@
-import type { FileStore } from "../../bytes/file-store.js";
+import type { ByteSink } from "../../bytes/byte-sink.js";
+import type { CreateOptions, FileStore } from "../../bytes/file-store.js";
 import { baseName, joinPath } from "../../bytes/path.js";
 import { CairnError, isCairnError, UsageError } from "../../errors.js";
 import { sidePath, type VersionTarget } from "./names.js";
@@ -118,6 +119,20 @@ async function holdsFiles(files: FileStore, path: string): Promise<boolean> {
   const info = await files.stat(path);
   if (info === undefined) return false;
   return info.kind === "file" || (await files.list(path)).length > 0;
+}
+
+/**
+ * Begins a file beside the checkpoint directory, in a directory that other servers may take away as empty at the same time.
+ * @throws StorageError (`write-failed`)
+ */
+export async function createAmongOthers(files: FileStore, path: string, options?: CreateOptions): Promise<ByteSink> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await files.create(path, options);
+    } catch (error) {
+      if (!isCairnError(error, "write-failed") || attempt === RENAME_ATTEMPTS) throw error;
+    }
+  }
 }
 
 /**

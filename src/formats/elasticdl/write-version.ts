@@ -10,7 +10,7 @@ import { encodeIds } from "./id-codec.js";
 import { isEmptyState, type ModelContents, stateFor } from "./model-contents.js";
 import { formatShardName, type Layout, versionTarget } from "./names.js";
 import { checkPsNum, keyToId } from "./partition.js";
-import { publishVersion } from "./publish.js";
+import { createAmongOthers, publishVersion } from "./publish.js";
 import { rowData } from "./restore.js";
 import { type RowBuffer, routeRows, rowBufferBytes } from "./row-router.js";
 import {
@@ -139,7 +139,7 @@ export async function writeShards(files: FileStore, group: readonly PlannedFile[
   const bufferBytes = Math.min(256 * 1024, Math.floor(WRITER_MEMORY_BYTES / group.length));
   try {
     for (const file of group) {
-      const sink = await files.create(file.path, { expectedBytes: file.byteLength });
+      const sink = await createAmongOthers(files, file.path, { expectedBytes: file.byteLength });
       shards.push({ ...file, sink, writer: new ShardWriter(sink, bufferBytes) });
     }
     await writeFields(shards, plan);

@@ -47,7 +47,7 @@ export class RemoteStore implements ParameterStore {
   }
 
   /** See {@link ParameterStore.close}. */
-  close(): Promise<void> {
-    return this.client.close();
+  async close(): Promise<void> {
+    this.client.abort();
   }
 }
