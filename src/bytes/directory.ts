@@ -94,6 +94,8 @@ function alreadyThere(path: string): UsageError {
  * something has. Does nothing in a store that may not be written to.
  */
 export async function recoverDirectory(files: FileStore, path: string): Promise<void> {
+  // Nothing steps aside there, and a parent may have very many entries.
+  if (files.copiesOnRename) return;
   for (const { path: leftover, kind } of await listLeftovers(files, path)) {
     if (kind === "old") await putBack(files, path, leftover).catch(ignoreRefusal);
   }

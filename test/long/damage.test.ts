@@ -2,7 +2,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import { type DamageCounts, damageAll, damageCases } from "../support/damage.js";
 
 /** Files up to this are damaged at every byte, larger ones at so many seeded places. */
-const EVERY_BYTE = 600;
+const EVERY_BYTE = Number(process.env.CAIRN_DAMAGE ?? 600);
 
 const totals = new Map<string, DamageCounts>();
 
