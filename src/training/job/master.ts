@@ -125,6 +125,8 @@ export class Master implements MasterLink {
   /** See {@link MasterLink.reportTaskResult}. */
   async reportTaskResult({ taskId, modelVersion, failure }: TaskResult): Promise<void> {
     const issued = this.issued.get(taskId);
+    // Somebody else has the task; that servers do not answer is to be known all the same.
+    if (issued === undefined && failure?.code === "rpc-failed") this.unavailableSinceMs ??= this.options.now();
     if (issued === undefined) return;
     this.issued.delete(taskId);
     this.hear(issued.workerId);
@@ -151,7 +153,8 @@ export class Master implements MasterLink {
   /** See {@link MasterLink.reportProgress}. */
   async reportProgress({ workerId, modelVersion, loss, batches }: WorkerProgress): Promise<void> {
     this.hear(workerId);
-    if (batches > 0) this.unavailableSinceMs = undefined;
+    if (batches === 0) return;
+    this.unavailableSinceMs = undefined;
     this.modelVersion = Math.max(this.modelVersion, modelVersion);
     this.loss = loss;
   }

@@ -5,7 +5,7 @@ import { PserverClient } from "../pserver-client.js";
 import type { FirstModel, ParameterStore, PulledDense, PushResult } from "./parameter-store.js";
 
 /** A server that says nothing for so long is gone, in milliseconds. */
-const CALL_TIMEOUT_MS = 60_000;
+const CALL_TIMEOUT_MS = 30_000;
 
 /** Parameters on parameter servers. */
 export class RemoteStore implements ParameterStore {

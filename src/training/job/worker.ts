@@ -10,6 +10,8 @@ import { TrainingWork } from "./training-work.js";
 
 /** How long a worker waits when there is nothing to do, in milliseconds. */
 const WAIT_MS = 50;
+/** How often a worker tells that it is there, however long a call takes, in milliseconds. */
+const HEARTBEAT_MS = 5000;
 /** How long it waits between two steps of the others, in milliseconds. */
 const TAKE_PART_MS = 5;
 /** How long it waits after a task failed, which may be since servers are being started. */
@@ -39,6 +41,7 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
   const stores = new Stores(options, job);
   const evaluation = new EvaluationWork(model);
   const report = progressReporter(options);
+  const heartbeat = setInterval(() => report.alive(), HEARTBEAT_MS);
   try {
     for (;;) {
       signal?.throwIfAborted();
@@ -51,7 +54,7 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
       const result = await attempt(task.taskId, signal, async () => {
         if (task.kind === "training") {
           const store = await stores.of(task);
-          return new TrainingWork({ model, job, store, seen: stores.seen, report, signal }).run(task);
+          return new TrainingWork({ model, job, store, seen: stores.seen, report: report.batch, signal }).run(task);
         }
         if (task.kind === "save") return saveLast(model, stores, task);
         const outputs = await evaluation.run(task);
@@ -65,6 +68,7 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
       await delay(FAILED_WAIT_MS, undefined, { signal });
     }
   } finally {
+    clearInterval(heartbeat);
     await stores.close();
     await evaluation.close();
   }
@@ -154,20 +158,17 @@ function failureOf(error: unknown): { code: string; message: string } {
   return { code: "training-failed", message: `the model definition fails: ${message}` };
 }
 
-/** Reports at most every quarter of a second, and never waits for the answer. */
+/** Reports batches at most every quarter of a second, and never waits for the answer. */
 function progressReporter({ master, workerId, onProgress }: WorkerOptions) {
-  let batches = 0;
+  let last = { workerId, modelVersion: 0, loss: Number.NaN, batches: 0 };
   let reportedMs = 0;
   let isBusy = false;
-  return (modelVersion: number, loss: number): void => {
-    batches++;
-    const progress = { workerId, modelVersion, loss, batches };
-    onProgress?.(progress);
-    const nowMs = performance.now();
-    if (isBusy || nowMs - reportedMs < 250) return;
+  const send = () => {
+    if (isBusy) return;
     isBusy = true;
-    reportedMs = nowMs;
-    batches = 0;
+    reportedMs = performance.now();
+    const progress = last;
+    last = { ...last, batches: 0 };
     // A master that is away is met again with the next task.
     const done = master.reportProgress(progress).catch((error: unknown) => {
       if (!isCairnError(error)) throw error;
@@ -175,5 +176,15 @@ function progressReporter({ master, workerId, onProgress }: WorkerOptions) {
     void done.finally(() => {
       isBusy = false;
     });
+  };
+  return {
+    /** A batch was trained. */
+    batch: (modelVersion: number, loss: number): void => {
+      last = { workerId, modelVersion, loss, batches: last.batches + 1 };
+      onProgress?.(last);
+      if (performance.now() - reportedMs >= 250) send();
+    },
+    /** The worker is there. */
+    alive: send,
   };
 }

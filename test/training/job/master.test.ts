@@ -149,6 +149,30 @@ describe("a master", () => {
     expect(master.status()).toMatchObject({ phase: "failed", code: "rpc-failed" });
   });
 
+  it("knows of servers that are away from a worker, too, that has lost its task meanwhile", async () => {
+    const master = await startMaster();
+    await master.setServers(SERVERS);
+    const { taskId } = await training(master, 0);
+    nowMs = 10_001;
+    await master.tick();
+    await master.reportTaskResult({ taskId, modelVersion: 0, failure: { code: "rpc-failed", message: "away" } });
+    nowMs += 31_000;
+    await master.tick();
+    expect(master.status().needsRollback).toBe(true);
+  });
+
+  it("does not give up servers with which somebody trains", async () => {
+    const master = await startMaster();
+    await master.setServers(SERVERS);
+    const { taskId } = await training(master, 0);
+    await master.reportTaskResult({ taskId, modelVersion: 0, failure: { code: "rpc-failed", message: "away" } });
+    await master.reportProgress({ workerId: 1, modelVersion: 7, loss: 0.5, batches: 2 });
+    await master.reportProgress({ workerId: 1, modelVersion: 0, loss: Number.NaN, batches: 0 });
+    nowMs = 31_000;
+    await master.tick();
+    expect(master.status()).toMatchObject({ needsRollback: false, modelVersion: 7, loss: 0.5 });
+  });
+
   it("that is started again knows what is done, and takes no results for tasks of before", async () => {
     const checkpointDir = join(folder, "ckpt");
     const first = await startMaster({ checkpointDir });
