@@ -48,6 +48,8 @@ export interface MasterStatus {
   readonly code: string;
   readonly needsRollback: boolean;
   readonly generation: number;
+  /** Workers that have lost their task since nothing was heard of them. */
+  readonly silentWorkers: readonly number[];
   /** What somebody should know; each is given once. */
   readonly notes: readonly string[];
 }

@@ -77,6 +77,7 @@ function trainingHandlers(master: Master): [string, UnaryHandler][] {
       return {
         ...status,
         notes: [...status.notes],
+        silentWorkers: [...status.silentWorkers],
         evaluatedVersion: evaluated?.modelVersion ?? 0,
         metrics: { ...evaluated?.metrics },
       };

@@ -48,6 +48,7 @@ export class Master implements MasterLink {
   private readonly issued = new Map<number, Issued>();
   private readonly heardMs = new Map<number, number>();
   private readonly attempts = new Map<number, number>();
+  private readonly silentWorkers = new Set<number>();
   private servers: Servers | undefined;
   /** Whether the progress that was recalled is of a run in which a batch was not a version. */
   private isUnaligned = false;
@@ -239,6 +240,7 @@ export class Master implements MasterLink {
       code: this.failure?.code ?? "",
       needsRollback: this.needsRollback,
       generation: this.generation,
+      silentWorkers: [...this.silentWorkers],
       notes,
     };
   }
@@ -248,6 +250,7 @@ export class Master implements MasterLink {
   }
 
   private hear(workerId: number): void {
+    this.silentWorkers.delete(workerId);
     this.heardMs.set(workerId, this.options.now());
   }
 
@@ -276,7 +279,10 @@ export class Master implements MasterLink {
     const isStale = ({ workerId }: Issued) => now() - (this.heardMs.get(workerId) ?? 0) > workerTimeoutMs;
     const lost = new Set([...this.issued.values()].filter(isStale).map(({ workerId }) => workerId));
     for (const workerId of lost) this.note(`worker ${workerId} says nothing: others get its task`);
-    for (const workerId of lost) this.removeWorker(workerId);
+    for (const workerId of lost) {
+      this.silentWorkers.add(workerId);
+      this.removeWorker(workerId);
+    }
   }
 
   private evaluationTask(workerId: number): WorkerTask | undefined {

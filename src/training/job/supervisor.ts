@@ -22,6 +22,8 @@ const SAVE_GRACE_MS = 60_000;
 const END_GRACE_MS = 5_000;
 /** Restarts without a newer version in between before a training is given up. */
 const MAX_RESTARTS = 20;
+/** A master that does not answer for so long hangs, in milliseconds. */
+const MASTER_TIMEOUT_MS = 45_000;
 /** How often a worker may end by its own fault. */
 const MAX_WORKER_FAULTS = 3;
 
@@ -55,6 +57,8 @@ class Supervisor {
   private readonly restarts = { servers: 0, workers: 0, master: 0 };
   private restartsInRow = 0;
   private alignFailures = 0;
+  private masterHeardMs = performance.now();
+  private silenced: ReadonlySet<number> = new Set();
   private bestProgress = 0;
   private generation = 0;
   private finalVersion: number | undefined;
@@ -186,6 +190,7 @@ class Supervisor {
       throw master.error();
     }
     this.masterAddress = match[1] as string;
+    this.masterHeardMs = performance.now();
     this.client ??= new MasterClient(this.masterAddress, { patienceMs: 0, signal: this.options.signal });
   }
 
@@ -331,7 +336,8 @@ class Supervisor {
       return status;
     } catch (error) {
       if (!isCairnError(error, "rpc-failed") || this.options.signal.aborted) throw error;
-      if (this.master?.end === undefined) await delay(LOOK_MS);
+      if (performance.now() - this.masterHeardMs > MASTER_TIMEOUT_MS) this.master?.kill("SIGKILL");
+      await delay(LOOK_MS);
       return undefined;
     }
   }
@@ -342,6 +348,12 @@ class Supervisor {
       this.bestProgress = status.modelVersion;
       this.restartsInRow = 0;
     }
+    // One that hangs is ended, and then it is as any that has ended.
+    for (const workerId of status.silentWorkers)
+      if (!this.silenced.has(workerId)) this.workers[workerId]?.kill("SIGKILL");
+    // The one in its place is silent too, until it is up.
+    this.silenced = new Set(status.silentWorkers);
+    this.masterHeardMs = performance.now();
     this.options.onStatus(status);
     void this.noteSaved();
   }

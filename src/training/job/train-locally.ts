@@ -91,6 +91,7 @@ function statusMessage({ evaluated, ...status }: MasterStatus): JobStatus {
   return create(JobStatusSchema, {
     ...status,
     notes: [...status.notes],
+    silentWorkers: [...status.silentWorkers],
     evaluatedVersion: evaluated?.modelVersion ?? 0,
     metrics: { ...evaluated?.metrics },
   });

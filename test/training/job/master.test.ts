@@ -83,8 +83,9 @@ describe("a master", () => {
     expect(await starts(master, 1)).toBe(8);
     nowMs = 10_001;
     await master.tick();
+    expect(master.status().silentWorkers).toEqual([0]);
     await master.reportTaskResult({ taskId: lost.taskId, modelVersion: 2 });
-    expect(master.status()).toMatchObject({ tasksDone: 0, notes: ["worker 0 says nothing: others get its task"] });
+    expect(master.status().tasksDone).toBe(0);
     expect(await starts(master, 2)).toBe(0);
   });
 
