@@ -18,5 +18,7 @@ export default defineConfig({
     exclude: ["test/interop/**", "test/s3/**", "test/long/**"],
     testTimeout: 60_000,
     pool: "threads",
+    // Vitest leaves a core to itself, of two that is half.
+    maxWorkers: 2,
   },
 });
