@@ -1,10 +1,8 @@
-import { BaseSource, type ByteSource, type ReadOptions } from "../bytes/byte-source.js";
 import { PlanError } from "../errors.js";
+import { ConvertedSource } from "./converted-source.js";
 import { type DType, elementBytes } from "./dtype.js";
-import type { LazyEmbedding, LazyTensor } from "./lazy-tensor.js";
+import type { LazyTensor } from "./lazy-tensor.js";
 import { decodeNumbers, encodeFloats, type FloatDType } from "./numbers.js";
-import type { Region } from "./region.js";
-import type { Shape } from "./shape.js";
 
 /** Bits of the exponent and of the precision of each float. */
 const FLOATS: Partial<Record<DType, readonly [exponent: number, precision: number]>> = {
@@ -39,78 +37,30 @@ export function isLossy(from: DType, to: DType): boolean {
  * @throws {@link PlanError} (`invalid-plan`) for a dtype that is no float
  */
 export function castTensor(tensor: LazyTensor, to: DType, loss?: CastLoss): LazyTensor {
-  const { dtype, shape } = tensor;
+  const { dtype, shape, byteLength, embedding } = tensor;
   if (dtype === to) return tensor;
   if (!canCast(dtype, to)) throw new PlanError("invalid-plan", `${dtype} cannot be cast to ${to}`);
-  return new CastTensor(tensor, shape, to, loss);
+  const [from, width] = [elementBytes(dtype), elementBytes(to)];
+  return {
+    dtype: to,
+    shape,
+    byteLength: (byteLength / from) * width,
+    embedding,
+    data: async (region) => {
+      const convert = (bytes: Uint8Array) => encode(bytes, dtype, to, loss);
+      return new ConvertedSource(await tensor.data(region), { from, to: width, convert });
+    },
+  };
 }
 
-class CastTensor implements LazyTensor {
-  readonly dtype: FloatDType;
-  readonly shape: Shape;
-  readonly byteLength: number;
-  readonly embedding: LazyEmbedding | undefined;
-  private readonly tensor: LazyTensor;
-  private readonly loss: CastLoss | undefined;
-
-  constructor(tensor: LazyTensor, shape: Shape, to: FloatDType, loss: CastLoss | undefined) {
-    this.tensor = tensor;
-    this.shape = shape;
-    this.dtype = to;
-    this.byteLength = (tensor.byteLength / elementBytes(tensor.dtype)) * elementBytes(to);
-    this.embedding = tensor.embedding;
-    this.loss = loss;
-  }
-
-  async data(region?: Region): Promise<ByteSource> {
-    return new CastSource(await this.tensor.data(region), this.tensor.dtype, this.dtype, this.loss);
-  }
-}
-
-/** Elements that are cast at a time. */
-const CAST_ELEMENTS = 64 * 1024;
-
-/** Floats of one size as floats of another. */
-class CastSource extends BaseSource {
-  readonly name: string;
-  readonly size: number;
-  private readonly data: ByteSource;
-  private readonly from: DType;
-  private readonly to: FloatDType;
-  private readonly loss: CastLoss | undefined;
-
-  constructor(data: ByteSource, from: DType, to: FloatDType, loss: CastLoss | undefined) {
-    super();
-    this.name = data.name;
-    this.data = data;
-    this.from = from;
-    this.to = to;
-    this.loss = loss;
-    this.size = (data.size / elementBytes(from)) * elementBytes(to);
-  }
-
-  protected async fill(offset: number, target: Uint8Array, options?: ReadOptions): Promise<void> {
-    const [fromWidth, toWidth] = [elementBytes(this.from), elementBytes(this.to)];
-    const end = offset + target.length;
-    for (let first = Math.floor(offset / toWidth); first * toWidth < end; first += CAST_ELEMENTS) {
-      const count = Math.min(CAST_ELEMENTS, Math.ceil(end / toWidth) - first);
-      const bytes = await this.data.read(first * fromWidth, count * fromWidth, options);
-      const encoded = this.encode(bytes);
-      const start = first * toWidth;
-      const from = Math.max(0, offset - start);
-      target.set(encoded.subarray(from, end - start), start + from - offset);
+function encode(bytes: Uint8Array, from: DType, to: FloatDType, loss: CastLoss | undefined): Uint8Array {
+  const values = decodeNumbers(from, bytes) ?? [];
+  const encoded = encodeFloats(to, values);
+  if (loss !== undefined && isLossy(from, to)) {
+    const back = decodeNumbers(to, encoded) ?? [];
+    for (let i = 0; i < values.length; i++) {
+      if (Number.isFinite(values[i]) && !Number.isFinite(back[i])) loss.overflowCount++;
     }
   }
-
-  private encode(bytes: Uint8Array): Uint8Array {
-    const values = decodeNumbers(this.from, bytes) ?? [];
-    const encoded = encodeFloats(this.to, values);
-    if (this.loss !== undefined && isLossy(this.from, this.to)) {
-      const back = decodeNumbers(this.to, encoded) ?? [];
-      for (let i = 0; i < values.length; i++) {
-        if (Number.isFinite(values[i]) && !Number.isFinite(back[i])) this.loss.overflowCount++;
-      }
-    }
-    return encoded;
-  }
+  return encoded;
 }

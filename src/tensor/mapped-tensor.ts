@@ -1,11 +1,8 @@
-import { BaseSource, type ByteSource, type ReadOptions } from "../bytes/byte-source.js";
 import { UnsupportedError } from "../errors.js";
+import { ConvertedSource } from "./converted-source.js";
 import { type DType, elementBytes } from "./dtype.js";
 import type { LazyTensor } from "./lazy-tensor.js";
 import { decodeNumbers, encodeFloats } from "./numbers.js";
-
-/** Elements that are changed at a time. */
-const MAPPED_ELEMENTS = 64 * 1024;
 
 type Encoder = (values: ArrayLike<number>) => Uint8Array;
 
@@ -34,12 +31,16 @@ const ENCODERS: Partial<Record<DType, Encoder>> = {
 export function mapTensor(tensor: LazyTensor, map: (value: number) => number): LazyTensor {
   const { dtype, shape, byteLength } = tensor;
   const encode = ENCODERS[dtype];
+  const width = elementBytes(dtype);
   if (encode === undefined) throw new UnsupportedError("unsupported-dtype", `${dtype} numbers to be changed`);
   return {
     dtype,
     shape,
     byteLength,
-    data: async (region) => new MappedSource(await tensor.data(region), dtype, (values) => encode(mapped(values, map))),
+    data: async (region) => {
+      const convert = (bytes: Uint8Array) => encode(mapped(decodeNumbers(dtype, bytes) ?? [], map));
+      return new ConvertedSource(await tensor.data(region), { from: width, to: width, convert });
+    },
   };
 }
 
@@ -47,33 +48,4 @@ function mapped(values: ArrayLike<number>, map: (value: number) => number): Arra
   const result = new Float64Array(values.length);
   for (let i = 0; i < values.length; i++) result[i] = map(values[i] as number);
   return result;
-}
-
-class MappedSource extends BaseSource {
-  readonly name: string;
-  readonly size: number;
-  private readonly source: ByteSource;
-  private readonly dtype: DType;
-  private readonly change: Encoder;
-
-  constructor(source: ByteSource, dtype: DType, change: Encoder) {
-    super();
-    this.name = source.name;
-    this.size = source.size;
-    this.source = source;
-    this.dtype = dtype;
-    this.change = change;
-  }
-
-  protected async fill(offset: number, target: Uint8Array, options?: ReadOptions): Promise<void> {
-    const width = elementBytes(this.dtype);
-    const end = offset + target.length;
-    // Reads begin and end with an element, wherever the target does.
-    for (let at = offset - (offset % width); at < end; at += MAPPED_ELEMENTS * width) {
-      const length = Math.min(MAPPED_ELEMENTS, Math.ceil((end - at) / width)) * width;
-      const values = decodeNumbers(this.dtype, await this.source.read(at, length, options)) ?? [];
-      const from = Math.max(offset, at);
-      target.set(this.change(values).subarray(from - at, end - at), from - offset);
-    }
-  }
 }

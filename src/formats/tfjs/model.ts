@@ -10,7 +10,7 @@ import { type Region, regionSource } from "../../tensor/region.js";
 import { elementCount } from "../../tensor/shape.js";
 import { STRING_LENGTH_BYTES } from "../../tensor/strings.js";
 import type { TensorFact, TensorInfo, TensorSource } from "../../tensor/tensor-source.js";
-import { DequantizedSource } from "./dequantized-source.js";
+import { dequantizedSource } from "./dequantized-source.js";
 import { checkGroupSize, type GroupLayout, layOutGroup, type PlacedWeight, storedWidth } from "./group-layout.js";
 import { findModelJson } from "./locate.js";
 import { isObject, type ModelJson, readModelJson, type WeightGroup, type WeightSpec } from "./model-json.js";
@@ -86,7 +86,7 @@ export class TfjsModel implements TensorSource {
     const stored = whole.slice(place.offset, place.byteLength);
     if (place.lengths !== undefined) return stringData(stored, place, region);
     const data = region === undefined ? stored : regionSource(stored, spec.shape, storedWidth(spec), region);
-    return spec.quantization === undefined ? data : new DequantizedSource(data, spec.quantization, spec.dtype);
+    return spec.quantization === undefined ? data : dequantizedSource(data, spec.quantization, spec.dtype);
   }
 
   /** The texts of `userDefinedMetadata`; what is no text there stands as JSON. */
