@@ -20,6 +20,17 @@ export interface ByteSink {
   abort(): Promise<void>;
 }
 
+/** Does the writing of a sink and closes it, so that it appears; what was written is thrown away when that fails. */
+export async function fillSink(sink: ByteSink, write: () => Promise<void>): Promise<void> {
+  try {
+    await write();
+    await sink.close();
+  } catch (error) {
+    await sink.abort();
+    throw error;
+  }
+}
+
 /** Total length of a list of pieces, in bytes. */
 export function totalLength(pieces: readonly Uint8Array[]): number {
   let total = 0;

@@ -1,3 +1,4 @@
+import { fillSink } from "./byte-sink.js";
 import { type CopyOptions, copySource } from "./copy-source.js";
 import type { FileInfo, FileStore } from "./file-store.js";
 import { baseName, joinPath } from "./path.js";
@@ -19,13 +20,7 @@ export async function copyTree(
   const source = await from.open(info.path);
   try {
     const sink = await to.create(path, { expectedBytes: source.size });
-    try {
-      await copySource(source, sink, options);
-      await sink.close();
-    } catch (error) {
-      await sink.abort();
-      throw error;
-    }
+    await fillSink(sink, () => copySource(source, sink, options));
   } finally {
     await source.close();
   }

@@ -1,5 +1,6 @@
 import { checkOutputFile } from "../bytes/output.js";
 import { joinPath } from "../bytes/path.js";
+import { writeFile } from "../bytes/write-file.js";
 import { filesFor } from "./files.js";
 
 /**
@@ -14,15 +15,6 @@ export async function writeFiles(
   const files = filesFor(directory);
   const named = contents.map(({ name, text }) => ({ path: joinPath(directory, name), text }));
   for (const { path } of named) await checkOutputFile(files, path, overwrite);
-  for (const { path, text } of named) {
-    const sink = await files.create(path, { overwrite });
-    try {
-      await sink.write(new TextEncoder().encode(text));
-      await sink.close();
-    } catch (error) {
-      await sink.abort();
-      throw error;
-    }
-  }
+  for (const { path, text } of named) await writeFile(files, path, text, { overwrite });
   return named.map(({ path }) => path);
 }

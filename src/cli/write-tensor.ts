@@ -19,6 +19,7 @@ export async function writeTensor(
   terminal: Terminal,
   verify: () => Promise<void>,
 ): Promise<void> {
+  const { fillSink } = await import("../bytes/byte-sink.js");
   const { copySource } = await import("../bytes/copy-source.js");
   const { filesFor } = await import("./files.js");
   const { StdoutSink } = await import("./stdout-sink.js");
@@ -30,15 +31,11 @@ export async function writeTensor(
     output === "-"
       ? new StdoutSink()
       : await filesFor(output).create(output, { overwrite: options.force, expectedBytes: source.size });
-  try {
+  await fillSink(sink, async () => {
     const progress = terminal.progress("read", source.size);
     await copySource(source, sink, { onBytes: progress.add, signal: terminal.signal });
     await verify();
-    await sink.close();
-  } catch (error) {
-    await sink.abort();
-    throw error;
-  }
+  });
   const { info, shape } = tensor;
   if (output !== "-")
     terminal.print(`${output}: ${info.dtype} ${formatShape(shape)}, ${formatBytes(source.size)} as ${form}`);

@@ -1,6 +1,7 @@
 import { setPriority } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
 import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
+import { fillSink } from "../bytes/byte-sink.js";
 import { joinPath } from "../bytes/path.js";
 import { prepareCrc32c } from "../codecs/crc32c.js";
 import { isCairnError } from "../errors.js";
@@ -59,11 +60,9 @@ async function save({ number, snapshot, target, keepCheckpointMax }: SaveJob): P
   const temporary = joinPath(stagingPath(directory), uniqueName(`${snapshot.modelVersion}.${name}`));
   const sink = await createAmongOthers(localFiles, temporary);
   try {
-    await writeSnapshot(sink, snapshot, target, { imageAt, rest: () => delay(restMs) });
-    await sink.close();
+    await fillSink(sink, () => writeSnapshot(sink, snapshot, target, { imageAt, rest: () => delay(restMs) }));
     await publishShard(localFiles, temporary, path);
   } catch (error) {
-    await sink.abort();
     await localFiles.remove(temporary).catch(() => {});
     throw error;
   }

@@ -33,6 +33,7 @@ async function run(path: string, options: PredictOptions, terminal: Terminal): P
   const { loadModelDefinition } = await import("../../training/model/model-definition.js");
   const { predictWithVersion } = await import("../../training/job/run-evaluation.js");
   const { predictionLines } = await import("../../training/job/prediction-lines.js");
+  const { fillSink } = await import("../../bytes/byte-sink.js");
   const { filesFor } = await import("../files.js");
   const { StdoutSink } = await import("../stdout-sink.js");
   const { output, force: overwrite } = options;
@@ -46,17 +47,13 @@ async function run(path: string, options: PredictOptions, terminal: Terminal): P
   const sink =
     output === undefined || output === "-" ? new StdoutSink() : await filesFor(output).create(output, { overwrite });
   let records = 0;
-  try {
+  await fillSink(sink, async () => {
     for await (const outputs of batches) {
       const lines = predictionLines(outputs);
       records += lines.length;
       await sink.write(new TextEncoder().encode(lines.join("")));
     }
-    await sink.close();
-  } catch (error) {
-    await sink.abort();
-    throw error;
-  }
+  });
   if (output !== undefined && output !== "-") terminal.json({ output, records });
   terminal.note(`${records} records`);
 }

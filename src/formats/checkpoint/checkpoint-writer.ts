@@ -1,4 +1,4 @@
-import type { ByteSink } from "../../bytes/byte-sink.js";
+import { type ByteSink, fillSink } from "../../bytes/byte-sink.js";
 import type { FileStore } from "../../bytes/file-store.js";
 import { PlanError } from "../../errors.js";
 import type { PlannedShard, ShardPlan } from "../../sharding/shard-plan.js";
@@ -101,12 +101,6 @@ export async function writeFile(
   expectedBytes?: number,
 ): Promise<number> {
   const sink = await publication.create(path, expectedBytes);
-  try {
-    await write(sink);
-    await sink.close();
-  } catch (error) {
-    await sink.abort();
-    throw error;
-  }
+  await fillSink(sink, () => write(sink));
   return sink.position;
 }

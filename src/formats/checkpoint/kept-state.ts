@@ -1,5 +1,6 @@
 import type { FileStore } from "../../bytes/file-store.js";
 import { baseName, joinPath } from "../../bytes/path.js";
+import { writeFile } from "../../bytes/write-file.js";
 import { isCairnError } from "../../errors.js";
 import { descriptionPath, findShards, indexPath } from "./bundle-paths.js";
 import {
@@ -52,14 +53,7 @@ export async function writeKeptState(files: FileStore, directory: string, state:
     allModelCheckpointTimestamps: times.every((time) => time !== undefined) ? times : [],
     lastPreservedTimestamp: state.lastPreserved,
   });
-  const sink = await files.create(joinPath(directory, STATE_FILE_NAME), { overwrite: true });
-  try {
-    await sink.write(new TextEncoder().encode(text));
-    await sink.close();
-  } catch (error) {
-    await sink.abort();
-    throw error;
-  }
+  await writeFile(files, joinPath(directory, STATE_FILE_NAME), text, { overwrite: true });
 }
 
 /** Removes a checkpoint: its index, with which it is gone, then its data files and its description. */

@@ -1,5 +1,6 @@
 import type { FileStore } from "../../bytes/file-store.js";
 import { joinPath } from "../../bytes/path.js";
+import { writeFile } from "../../bytes/write-file.js";
 import { CorruptionError, isCairnError, LimitError } from "../../errors.js";
 import { sidePath } from "./names.js";
 
@@ -95,14 +96,7 @@ export async function recordMetrics(
   const others = known.filter((one) => one.version !== version && isKept(one.version));
   const versions = [...others, { version, metrics }].sort((a, b) => a.version - b.version);
   const record: MetricsRecord = { best, versions };
-  const sink = await files.create(metricsPath(root), { overwrite: true });
-  try {
-    await sink.write(new TextEncoder().encode(`${JSON.stringify(record, null, 2)}\n`));
-    await sink.close();
-  } catch (error) {
-    await sink.abort();
-    throw error;
-  }
+  await writeFile(files, metricsPath(root), `${JSON.stringify(record, null, 2)}\n`, { overwrite: true });
   return record;
 }
 

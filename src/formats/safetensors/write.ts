@@ -1,10 +1,11 @@
-import type { ByteSink } from "../../bytes/byte-sink.js";
+import { fillSink } from "../../bytes/byte-sink.js";
 import { copySource } from "../../bytes/copy-source.js";
 import { copyTree } from "../../bytes/copy-tree.js";
 import { recoverDirectory, replaceDirectory } from "../../bytes/directory.js";
 import type { FileStore } from "../../bytes/file-store.js";
 import { joinSources } from "../../bytes/joined-source.js";
 import { baseName, joinPath } from "../../bytes/path.js";
+import { writeFile } from "../../bytes/write-file.js";
 import { CorruptionError, PlanError, UsageError } from "../../errors.js";
 import type { PlannedShard, PlannedSlice, ShardPlan } from "../../sharding/shard-plan.js";
 import { elementBytes } from "../../tensor/dtype.js";
@@ -71,7 +72,7 @@ async function writeSingle(files: FileStore, path: string, plan: ShardPlan, opti
     });
   }
   const [shard = { task: "", slices: [] }] = plan.shards;
-  await writeFile(files, path, shard, { ...options, metadata: { ...DEFAULT_METADATA, ...options.metadata } });
+  await writeShard(files, path, shard, { ...options, metadata: { ...DEFAULT_METADATA, ...options.metadata } });
 }
 
 /** Writes the files of a directory that holds none of these names. The index, which names the others, comes last. */
@@ -85,7 +86,7 @@ async function writeDirectory(files: FileStore, path: string, plan: ShardPlan, o
   try {
     for (const [i, shard] of shards.entries()) {
       const name = shardName(i, shards.length);
-      await writeFile(files, joinPath(path, name), shard, {
+      await writeShard(files, joinPath(path, name), shard, {
         ...options,
         beforeCommit: undefined,
         metadata: { format },
@@ -97,21 +98,21 @@ async function writeDirectory(files: FileStore, path: string, plan: ShardPlan, o
       }
     }
     await options.beforeCommit?.();
-    const sink = await files.create(joinPath(path, MODEL_INDEX_FILE), options);
-    await closing(sink, () => sink.write(encodeShardIndex({ totalSize, metadata, weightMap })));
+    const index = encodeShardIndex({ totalSize, metadata, weightMap });
+    await writeFile(files, joinPath(path, MODEL_INDEX_FILE), index, options);
   } catch (error) {
     for (const one of written) await files.remove(one);
     throw error;
   }
 }
 
-async function writeFile(files: FileStore, path: string, shard: PlannedShard, options: WriteOptions): Promise<void> {
+async function writeShard(files: FileStore, path: string, shard: PlannedShard, options: WriteOptions): Promise<void> {
   const tensors = sortForFile(shard.slices.map(tensorOf));
   const header = encodeHeader(tensors, options.metadata);
   const dataBytes = tensors.reduce((sum, { value }) => sum + value.byteLength, 0);
   const { overwrite, signal, onBytes, beforeCommit } = options;
   const sink = await files.create(path, { overwrite, expectedBytes: header.length + dataBytes });
-  await closing(sink, async () => {
+  await fillSink(sink, async () => {
     await sink.write(header);
     for (let i = 0; i < tensors.length; i += TENSORS_PER_COPY) {
       const group = await Promise.all(tensors.slice(i, i + TENSORS_PER_COPY).map((tensor) => dataOf(tensor, path)));
@@ -119,17 +120,6 @@ async function writeFile(files: FileStore, path: string, shard: PlannedShard, op
     }
     await beforeCommit?.();
   });
-}
-
-/** Does the writing of a file, which appears when all went well. */
-async function closing(sink: ByteSink, write: () => Promise<void>): Promise<void> {
-  try {
-    await write();
-    await sink.close();
-  } catch (error) {
-    await sink.abort();
-    throw error;
-  }
 }
 
 function tensorOf({ key, tensor }: PlannedSlice): Tensor {

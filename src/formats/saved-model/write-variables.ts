@@ -3,6 +3,7 @@ import { copyTree } from "../../bytes/copy-tree.js";
 import { replaceDirectory } from "../../bytes/directory.js";
 import type { FileStore } from "../../bytes/file-store.js";
 import { baseName, joinPath } from "../../bytes/path.js";
+import { writeFile } from "../../bytes/write-file.js";
 import { fingerprint64 } from "../../codecs/farmhash.js";
 import { UsageError } from "../../errors.js";
 import { MAX_IN_MEMORY_BYTES } from "../../limits.js";
@@ -154,14 +155,7 @@ async function writeFingerprint(target: Place, files: FileStore, directory: stri
   if (old === undefined || checkpointHash === undefined) return;
   const fingerprint = fromBinary(FingerprintDefSchema, old);
   const bytes = toBinary(FingerprintDefSchema, { ...fingerprint, checkpointHash });
-  const sink = await target.files.create(joinPath(target.path, FINGERPRINT_FILE));
-  try {
-    await sink.write(bytes);
-    await sink.close();
-  } catch (error) {
-    await sink.abort();
-    throw error;
-  }
+  await writeFile(target.files, joinPath(target.path, FINGERPRINT_FILE), bytes);
 }
 
 /** A file that fits in memory; undefined for another, without which a model is still one. */

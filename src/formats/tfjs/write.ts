@@ -1,4 +1,4 @@
-import type { ByteSink } from "../../bytes/byte-sink.js";
+import { fillSink } from "../../bytes/byte-sink.js";
 import type { ByteSource } from "../../bytes/byte-source.js";
 import { copySource } from "../../bytes/copy-source.js";
 import { copyTree } from "../../bytes/copy-tree.js";
@@ -6,6 +6,7 @@ import { recoverDirectory, replaceDirectory } from "../../bytes/directory.js";
 import type { FileStore } from "../../bytes/file-store.js";
 import { joinSources } from "../../bytes/joined-source.js";
 import { baseName, joinPath } from "../../bytes/path.js";
+import { writeFile } from "../../bytes/write-file.js";
 import { PlanError, UsageError } from "../../errors.js";
 import type { PlannedSlice, ShardPlan } from "../../sharding/shard-plan.js";
 import type { WriteOptions } from "../format.js";
@@ -90,8 +91,7 @@ async function writeModel(files: FileStore, directory: string, plan: ShardPlan, 
     }
     await options.beforeCommit?.();
     const json = JSON.stringify({ ...headOf(options), weightsManifest: groups });
-    const sink = await files.create(joinPath(directory, MODEL_JSON), { overwrite: options.overwrite });
-    await closing(sink, () => sink.write(new TextEncoder().encode(json)));
+    await writeFile(files, joinPath(directory, MODEL_JSON), json, { overwrite: options.overwrite });
   } catch (error) {
     for (const path of written) await files.remove(path);
     throw error;
@@ -143,22 +143,11 @@ async function writeGroup(
     const part = data.slice(start, Math.min(maxFileBytes, data.size - start));
     // Room for all that is still to come, so that a full disk is known before the work starts.
     const sink = await files.create(joinPath(directory, name), { overwrite, expectedBytes: data.size - start });
-    await closing(sink, () => copySource(part, sink, { signal, onBytes }));
+    await fillSink(sink, () => copySource(part, sink, { signal, onBytes }));
     onFile(joinPath(directory, name));
     names.push(name);
   }
   return names;
-}
-
-/** Does the writing of a file, which appears when all went well. */
-async function closing(sink: ByteSink, write: () => Promise<void>): Promise<void> {
-  try {
-    await write();
-    await sink.close();
-  } catch (error) {
-    await sink.abort();
-    throw error;
-  }
 }
 
 /** The format knows whole tensors only, and each once. */

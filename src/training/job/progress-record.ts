@@ -1,5 +1,6 @@
 import type { FileStore } from "../../bytes/file-store.js";
 import { joinPath } from "../../bytes/path.js";
+import { writeFile } from "../../bytes/write-file.js";
 import { CorruptionError, LimitError } from "../../errors.js";
 import { sidePath } from "../../formats/elasticdl/names.js";
 import { MAX_STATE_FILE_BYTES } from "../../limits.js";
@@ -65,12 +66,5 @@ export async function readJson(files: FileStore, path: string): Promise<unknown>
 
 /** Writes a JSON file; what was there stays until the new one is whole. */
 export async function writeJson(files: FileStore, path: string, value: unknown): Promise<void> {
-  const sink = await files.create(path, { overwrite: true });
-  try {
-    await sink.write(new TextEncoder().encode(`${JSON.stringify(value)}\n`));
-    await sink.close();
-  } catch (error) {
-    await sink.abort();
-    throw error;
-  }
+  await writeFile(files, path, `${JSON.stringify(value)}\n`, { overwrite: true });
 }
